@@ -1,0 +1,55 @@
+# Two commands are the whole set-up: `make demo` and `make test`. Each makes its own virtual environment.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+# Machines with few cores: one thread for BLAS, two for our kernels, unless the caller says otherwise.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help demo test lint page bench docs clean
+
+help:
+	@echo "make demo   install the core and walk the whole way on simulated reviews (under two minutes)"
+	@echo "make test   install everything and run all checks and tests (under ten minutes)"
+	@echo "make page   build the web page into the package (needs Node)"
+	@echo "make bench  run all benchmarks and rewrite their tables"
+	@echo "make clean  remove what the other commands made"
+
+demo: $(VENV)/.demo
+	$(BIN)/whyrank demo -o demo
+
+test: $(VENV)/.test
+	scripts/system-packages
+	$(MAKE) lint
+	@if command -v npm > /dev/null; then $(MAKE) page; fi
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+page:
+	cd web && npm ci --no-audit --no-fund && npm run check && npm run build
+
+bench: $(VENV)/.test
+	$(BIN)/python benchmarks/run_all.py
+
+clean:
+	rm -rf $(VENV) demo web/node_modules src/whyrank/service/page .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'whyrank needs Python 3.11 or newer; set PYTHON=')"
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(BIN)/python pyproject.toml
+	$(BIN)/pip install --quiet -e '.[mine,plots]'
+	@touch $@
+
+# torch first and pinned: a range may bring gigabytes of GPU libraries.
+$(VENV)/.test: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet -c constraints.txt torch
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[all]'
+	@touch $@ $(VENV)/.demo

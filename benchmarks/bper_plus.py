@@ -1,0 +1,275 @@
+"""BPER+ on real data: against BPER, fusion operators, cold explanations, encoding and epochs.
+
+    python benchmarks/bper_plus.py tripadvisor/triplets.parquet --parts quality,fusion,cold,speed
+    python benchmarks/bper_plus.py lastfm/triplets.tsv.gz --splits 5
+
+A Parquet file holds user, item, explanation and is cut down to users with 3 pairs; a .tsv.gz file has no header.
+Explanations with fewer than 5 uses are left out. Settings are chosen on the validation part of split 1, `mu` on that of
+every split; the test part is looked at once. Prints one JSON object per line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.data import Split, Triplets, splits
+from whyrank.data.csr import CSR
+from whyrank.errors import MissingExtra
+from whyrank.evaluation import evaluate
+from whyrank.evaluation.significance import TESTS
+from whyrank.models import POP, Model
+from whyrank.models.bper import BPER
+from whyrank.models.bper_plus import BPERPlus
+from whyrank.text import Encoder
+from whyrank.training import Run
+
+MUS = (0.3, 0.5, 0.7, 0.9)
+PAPER = {"pooling": "cls", "negatives": "uniform"}
+GRIDS: dict[str, tuple[Callable[..., Model], list[dict[str, object]]]] = {
+    "BPER": (
+        BPER,
+        [
+            {},
+            {"learning_rate": 0.05, "epochs": 20},
+            {"learning_rate": 0.05, "epochs": 100},
+            {"learning_rate": 0.05, "epochs": 100, "regularization": 0.001},
+        ],
+    ),
+    "BPER+": (
+        BPERPlus,
+        [{"learning_rate": rate, "epochs": epochs} for rate, epochs in ((0.003, 3), (0.01, 10), (0.03, 25))],
+    ),
+    "BPER+ (cls, uniform negatives: the paper's)": (
+        BPERPlus,
+        [PAPER | {"learning_rate": rate, "epochs": epochs} for rate, epochs in ((0.003, 3), (0.03, 25))],
+    ),
+}
+
+
+def read(path: Path) -> Triplets:
+    columns = ["user", "item", "explanation"]
+    if path.suffix == ".parquet":
+        return Triplets.from_frame(pl.read_parquet(path).select(columns)).filtered(user_pairs=3, explanation_uses=5)
+    frame = pl.read_csv(
+        path, separator="\t", has_header=False, quote_char=None, infer_schema=False, new_columns=[*columns, "time"]
+    )
+    return Triplets.from_frame(frame.select(columns)).filtered(explanation_uses=5)
+
+
+def report(part: str, **found: object) -> None:
+    rounded = {name: round(value, 5) if isinstance(value, float) else value for name, value in found.items()}
+    print(json.dumps({"part": part, **rounded}), flush=True)
+
+
+def score(model: Model, pairs: Triplets) -> float:
+    return evaluate(model, pairs, items=False, beyond_accuracy=False).explanation["ndcg_paper"]
+
+
+def tuned(model: Model, split: Split) -> Model:
+    """The model with the mu that is best on validation."""
+    if hasattr(model, "mu"):
+        found = []
+        for mu in MUS:
+            model.mu = mu
+            found.append((score(model, split.validation), -mu))
+        model.mu = -max(found)[1]
+    return model
+
+
+def chosen(make: Callable[..., Model], grid: list[dict[str, object]], split: Split, run: Run) -> dict[str, object]:
+    """The settings of a grid that are best on validation."""
+    values = [score(tuned(make(**settings).fit(split, run=run), split), split.validation) for settings in grid]
+    return grid[int(np.argmax(values))]
+
+
+def quality(parts: list[Split], run: Run) -> None:
+    """BPER+ against BPER over splits: NDCG by the paper's definition, with a paired test over all test pairs."""
+    values: dict[str, list[NDArray[np.float64]]] = {"POP": []}
+    settings = {name: chosen(make, grid, parts[0], run) for name, (make, grid) in GRIDS.items()}
+    for split in parts:
+        values["POP"].append(_per_pair(POP().fit(split), split))
+        for name, (make, _) in GRIDS.items():
+            model = tuned(make(**settings[name]).fit(split, run=run), split)
+            values.setdefault(name, []).append(_per_pair(model, split))
+            report("split", model=name, mu=model.mu, ndcg_paper=float(values[name][-1].mean()))  # type: ignore[attr-defined]
+    base = np.concatenate(values["BPER"])
+    for name, each in values.items():
+        means = np.array([one.mean() for one in each])
+        p = 1.0 if name == "BPER" else TESTS["student"](np.concatenate(each), base)
+        report(
+            "quality", model=name, settings=settings.get(name), splits=len(parts), ndcg_paper=float(means.mean()),
+            deviation=float(means.std()), against_bper=float(np.concatenate(each).mean() / base.mean() - 1), p=float(p),
+        )  # fmt: skip
+
+
+def _per_pair(model: Model, split: Split) -> NDArray[np.float64]:
+    return evaluate(model, split, items=False, beyond_accuracy=False).per_pair["ndcg_paper"]
+
+
+def fusion(parts: list[Split], run: Run) -> None:
+    """The operators on one split, each with the learning rate that is best on validation."""
+    for operator in ("multiply", "add", "gate", "mlp"):
+        grid = [{**settings, "fusion": operator} for settings in GRIDS["BPER+"][1][:2]]
+        settings = chosen(BPERPlus, grid, parts[0], run)
+        model = tuned(BPERPlus(**settings).fit(parts[0], run=run), parts[0])  # type: ignore[arg-type]
+        report("fusion", settings=settings, ndcg_paper=score(model, parts[0].test))
+
+
+def without(triplets: Triplets, hidden: NDArray[np.bool_]) -> Triplets:
+    """The triplets whose explanation is not hidden, under the same vocabularies."""
+    records, kept = triplets.record_explanations.rows_of_entries(), ~hidden[triplets.explanation]
+    said = CSR.from_pairs(records[kept], triplets.explanation[kept], triplets.records, len(hidden))
+    return replace(triplets, record_explanations=said, sentences=None).take(np.flatnonzero(said.sizes()))
+
+
+def cold(parts: list[Split], run: Run) -> None:
+    """Hide a tenth of the explanations from training and rank the hidden ones among themselves."""
+    split, pool = parts[0], len(parts[0].data.explanations)
+    hidden = np.zeros(pool, bool)
+    hidden[np.random.default_rng(5).permutation(pool)[: pool // 10]] = True
+    train, test, numbers = without(split.train, hidden), without(split.test, ~hidden), np.flatnonzero(hidden)
+    test = test.take(np.sort(np.random.default_rng(0).permutation(test.records)[:4000]))
+    users, items = test.record_user, test.record_item
+    tables = {"random": np.random.default_rng(1).random((test.records, len(numbers)))}
+    encoder = Encoder.find("minilm", pooling="mean")
+    vectors = encoder(split.data.text_of(np.arange(pool)).to_list())
+    vectors = vectors - vectors.mean(0)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    alike = vectors[numbers] @ vectors.T
+    tables["nearest text neighbour"] = _nearest(train.user_explanations, users, alike) + _nearest(
+        train.item_explanations, items, alike
+    )
+    for settings in GRIDS["BPER+"][1][:2]:
+        model = BPERPlus(mu=0.5, **settings).fit(train, run=run)  # type: ignore[arg-type]
+        tables[f"BPER+ {settings}"] = model.queries(users, items) @ model.keys()[numbers].T
+    place = np.full(pool, -1)
+    place[numbers] = np.arange(len(numbers))
+    for name, scores in tables.items():
+        recall, reciprocal = _hits(scores, [place[test.record_explanations.row(r)] for r in range(test.records)])
+        report("cold", ranker=name, hidden=len(numbers), pairs=test.records, recall=recall, mrr=reciprocal)
+
+
+def _nearest(said: CSR, rows: NDArray[np.int32], alike: NDArray[np.float32]) -> NDArray[np.float32]:
+    """How close each hidden explanation is to the closest that the user or item is known with."""
+    return np.stack([alike[:, said.row(row)].max(1, initial=-1) for row in rows])
+
+
+def _hits(scores: NDArray[np.floating], relevant: Iterable[NDArray[np.int64]]) -> tuple[float, float]:
+    """Recall@10 and the mean reciprocal rank of the best relevant one."""
+    ranks = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1, kind="stable")
+    pairs = [
+        (float((row[true] < 10).mean()), 1 / (1 + int(row[true].min())))
+        for row, true in zip(ranks, relevant, strict=True)
+    ]
+    recall, reciprocal = np.mean(pairs, axis=0)
+    return float(recall), float(reciprocal)
+
+
+def speed(parts: list[Split], run: Run) -> None:
+    """Texts encoded a second; seconds an epoch in both modes and of the same training in torch. Best of three."""
+    split = parts[0]
+    texts = split.data.text_of(np.arange(min(512, len(split.data.explanations)))).to_list()
+    encoder = Encoder.find("minilm", cache=False)
+    encoder(texts[:8])
+    best = min(_seconds(lambda: encoder(texts, threads=run.threads)) for _ in range(3))
+    report("encoding", texts_per_second=len(texts) / best)
+    few = split.train.take(np.arange(min(6000, split.train.records)))
+    steps = -(-len(split.train) // 128) / -(-len(few) // 128)
+    fit = BPERPlus(epochs=1)
+    fit.fit(few, run=run)
+    clock = _Clock()
+    BPERPlus(epochs=3).fit(few, run=replace(run, monitors=(clock,)))
+    report("epoch", mode="frozen", seconds=min(clock.seconds) * steps)
+    report("epoch", mode="frozen, the same in torch", seconds=min(_torch_epoch(fit, few) for _ in range(2)) * steps)
+    tiny = split.train.take(np.arange(200))
+    steps = -(-len(split.train) // 128) / -(-len(tiny) // 128)
+    for layers in (2, 6):
+        clock = _Clock()
+        model = BPERPlus(epochs=2, encoder_mode="finetune", trainable_layers=layers)
+        model.fit(tiny, run=replace(run, monitors=(clock,)))
+        report("epoch", mode=f"finetune, {layers} layers", seconds=min(clock.seconds) * steps)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+class _Clock:
+    """A monitor that keeps the time of each epoch."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def on_start(self, done: int, of: int) -> None:
+        self.last = time.perf_counter()
+
+    def on_epoch(self, epoch: object, storage: object) -> bool:
+        now = time.perf_counter()
+        self.seconds.append(now - self.last)
+        self.last = now
+        return False
+
+
+def _torch_epoch(model: BPERPlus, train: Triplets) -> float:
+    """Seconds of the same epoch written with torch: dense layer by AdamW, tables by SparseAdam."""
+    import torch
+
+    from whyrank.text.batches import Batches
+
+    d, features = model.factors, torch.from_numpy(np.array(model.explanation_features_))
+    sizes = {"user": len(train.users), "item": len(train.items), "by_user": len(features), "by_item": len(features)}
+    tables = {name: torch.nn.Embedding(size, d + 1, sparse=True) for name, size in sizes.items()}
+    layer = torch.nn.Linear(features.shape[1], d)
+    dense = torch.optim.AdamW(layer.parameters(), lr=0.003)
+    sparse = torch.optim.SparseAdam([weight for table in tables.values() for weight in table.parameters()], lr=0.003)
+    begin = time.perf_counter()
+    for batch in Batches(train, 128, 0, popular=True).epoch(1):
+        text, loss = layer(features[batch.explanations]), torch.zeros(())
+        numbers = torch.from_numpy(batch.explanations.astype(np.int64))
+        for side, name in enumerate(("user", "item")):
+            ids = tables[f"by_{name}"](numbers)
+            rows = tables[name](torch.from_numpy(batch.rows[side].astype(np.int64)))[:, :d]
+            fused, bias = ids[:, :d] * text, ids[:, d]
+            e, f = torch.from_numpy(batch.positive), torch.from_numpy(batch.negatives[side])
+            r = (rows * (fused[e] - fused[f])).sum(1) + bias[e] - bias[f]
+            loss = loss - torch.nn.functional.logsigmoid(r).mean()
+        dense.zero_grad()
+        sparse.zero_grad()
+        loss.backward()
+        dense.step()
+        sparse.step()
+    return time.perf_counter() - begin
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--parts", default="quality,fusion,cold,speed")
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    try:
+        Encoder.find("minilm").load()
+    except MissingExtra as error:
+        parser.error(str(error))
+    triplets = read(arguments.data)
+    report("data", triplets=repr(triplets))
+    parts = splits(triplets, arguments.splits)
+    known = {"quality": quality, "fusion": fusion, "cold": cold, "speed": speed}
+    for name in arguments.parts.split(","):
+        known[name](parts, Run(threads=arguments.threads))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""Exact top-10 reasons: pairs a second against numpy, faiss IndexFlatIP and torch on the same fitted BPER.
+
+python benchmarks/ranking_speed.py TRIPLETS.parquet      users with 3 or more pairs, explanations said 5 times or more
+python benchmarks/ranking_speed.py yelp --epochs 50      simulated data of that preset's size
+Best of --repeat rounds in which all take their turn; ratios are to faiss with as many threads. --joint adds exact
+joint ranking of BPER-J: time against all pairs scored, and how often the two steps of the paper find other pairs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import whyrank as wr
+from whyrank.ranking.joint import PartBound, top_pairs
+
+N = 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", help="a Parquet file of triplets, or a preset to simulate")
+    parser.add_argument("--epochs", type=int, default=500)
+    parser.add_argument("--bias-start", default="popularity", choices=["popularity", "zero"])
+    parser.add_argument("--mu", type=float, default=0.7)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--sample", type=int, default=2000, help="pairs for the brute-force rivals")
+    parser.add_argument(
+        "--joint", type=int, default=0, metavar="USERS", help="also rank pairs jointly for so many users"
+    )
+    arguments = parser.parse_args()
+    split = triplets_of(arguments.data).split(seed=0)
+    options = {"epochs": arguments.epochs, "bias_start": arguments.bias_start, "mu": arguments.mu}
+    began = time.perf_counter()
+    model = (wr.BPERJ if arguments.joint else wr.BPER)(**options).fit(split.train)
+    pairs = split.test.record_user, split.test.record_item
+    report: dict[str, Any] = {"data": arguments.data, **options, "fit_seconds": round(time.perf_counter() - began, 1)}
+    report |= {"pairs": len(pairs[0]), "pool": len(model.keys())}
+    report |= against_rivals(model, pairs, arguments.sample, arguments.repeat)
+    if arguments.joint:
+        report["joint"] = joint(model, arguments.joint)
+    print(json.dumps(report, indent=1))
+
+
+def triplets_of(data: str) -> wr.Triplets:
+    """Simulated data, or a file's users with 3 or more pairs and explanations with 5 or more, until stable."""
+    if not data.endswith(".parquet"):
+        return wr.simulate(data, seed=0)
+    frame, before = pl.read_parquet(data).select("user", "item", "explanation").unique(maintain_order=True), -1
+    while frame.height != before:
+        before = frame.height
+        frame = frame.filter(pl.struct("user", "item").n_unique().over("user") >= 3)
+        frame = frame.filter(pl.len().over("explanation") >= 5)
+    return wr.Triplets.from_frame(frame)
+
+
+def against_rivals(model: Any, pairs: tuple[Any, Any], sample: int, repeat: int) -> dict[str, Any]:
+    keys, queries, search = model.keys(), model.queries(*pairs), model.search()
+    some = queries[np.random.default_rng(0).permutation(len(queries))[:sample]]
+    report: dict[str, Any] = {}
+    began = time.perf_counter()
+    search.top(queries[:1], N)
+    report["first_call_seconds"] = round(time.perf_counter() - began, 3)
+    for threads in (1, 2):
+        rivals = {"whyrank": lambda threads=threads: search.top(some, N, threads=threads)}
+        rivals |= brute_force(keys, some, threads)
+        best = fastest(rivals, repeat)
+        speed = {name: round(len(some) / seconds) for name, seconds in best.items()}
+        everything = fastest({"all": lambda threads=threads: search.top(queries, N, threads=threads)}, repeat)["all"]
+        report[f"threads_{threads}"] = {
+            "pairs_per_second": speed,
+            "times_faiss": round(best["faiss"] / best["whyrank"], 1),
+            "all_test_pairs_seconds": round(everything, 3),
+            "all_test_pairs_per_second": round(len(queries) / everything),
+            "all_times_faiss": round(best["faiss"] / len(some) * len(queries) / everything, 1),
+        }
+    single = fastest({"one": lambda: [search.top(some[k : k + 1], N) for k in range(100)]}, repeat)["one"]
+    visits = search.visits(some, N)
+    return report | {
+        "one_pair_a_call_microseconds": round(single * 1e4, 1),
+        "share_of_pool_filtered": round(visits.filtered, 5),
+        "share_of_pool_scored": round(visits.scored, 5),
+    }
+
+
+def brute_force(keys: Any, queries: Any, threads: int) -> dict[str, Callable[[], object]]:
+    import faiss
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    index, table = faiss.IndexFlatIP(keys.shape[1]), torch.from_numpy(keys)
+    index.add(keys)
+    batches = [queries[start : start + 128] for start in range(0, len(queries), 128)]
+
+    def by_numpy() -> None:
+        with threadpool_limits(threads):
+            for batch in batches:
+                np.argpartition(batch @ keys.T, -N, axis=1)
+
+    def by_faiss() -> None:
+        faiss.omp_set_num_threads(threads)
+        index.search(queries, N)
+
+    def by_torch() -> None:
+        torch.set_num_threads(threads)
+        for batch in batches:
+            torch.topk(torch.from_numpy(batch) @ table.T, N)
+
+    return {"numpy": by_numpy, "faiss": by_faiss, "torch": by_torch}
+
+
+def fastest(rivals: dict[str, Callable[[], object]], repeat: int) -> dict[str, float]:
+    best = dict.fromkeys(rivals, float("inf"))
+    for _ in range(repeat):
+        for name, run in rivals.items():
+            began = time.perf_counter()
+            run()
+            best[name] = min(best[name], time.perf_counter() - began)
+    return best
+
+
+def joint(model: Any, count: int) -> dict[str, Any]:
+    """Exact pairs of some users by bounds and by brute force, and the paper's two steps beside them."""
+    keys, search, d, items = model.keys(), model.search(), model.factors, np.arange(len(model.catalog_.items))
+    user_bound = PartBound(keys, [*range(d), 2 * d], constant=1)
+    item_bound = PartBound(keys, [*range(d, 2 * d), 2 * d + 1], constant=1)
+    nobody = np.full(len(items), -1, np.int32)
+    began = time.perf_counter()
+    item_parts = item_bound(model.queries(nobody, items))
+    report: dict[str, Any] = {"users": count, "items": len(items), "item_bounds_seconds": time.perf_counter() - began}
+    seconds, searched, other_sets, other_pairs = {"bounds": 0.0, "brute": 0.0, "two_step": 0.0}, 0, 0, 0
+    for user in np.random.default_rng(0).integers(0, len(model.catalog_.users), count):
+        item_scores = (model.item_queries(np.array([user])) @ model.item_keys().T)[0]
+
+        def queries_of(some: Any, user: int = user) -> Any:
+            return model.queries(np.full(len(some), user, np.int32), some)
+
+        began = time.perf_counter()
+        user_part = user_bound(queries_of(items[:1]))
+        found = top_pairs(item_scores, queries_of, search, N, bounds=user_part + item_parts)
+        seconds["bounds"] += time.perf_counter() - began
+        began = time.perf_counter()
+        best = brute_pairs(keys, item_scores, queries_of, items)
+        seconds["brute"] += time.perf_counter() - began
+        assert np.allclose(best, found.scores, rtol=1e-4, atol=1e-4)
+        began = time.perf_counter()
+        top = np.argsort(-item_scores, kind="stable")[:N]
+        first = search.top(queries_of(top), 1)[0][:, 0]
+        seconds["two_step"] += time.perf_counter() - began
+        exact = set(zip(found.items.tolist(), found.explanations.tolist(), strict=True))
+        shared = len(exact & set(zip(top.tolist(), first.tolist(), strict=True)))
+        searched, other_sets, other_pairs = (
+            searched + found.items_searched,
+            other_sets + (shared < N),
+            other_pairs + N - shared,
+        )
+    report |= {f"{name}_milliseconds_a_user": round(1000 * total / count, 2) for name, total in seconds.items()}
+    report |= {
+        "share_of_items_searched": searched / count / len(items),
+        "users_where_two_step_differs": other_sets / count,
+    }
+    return report | {"pairs_that_two_step_misses": other_pairs / count / N}
+
+
+def brute_pairs(keys: Any, item_scores: Any, queries_of: Callable[[Any], Any], items: Any) -> Any:
+    """The best sums over all items and the whole pool."""
+    best = np.empty(0, np.float32)
+    for start in range(0, len(items), 256):
+        some = items[start : start + 256]
+        totals = (item_scores[some][:, None] + queries_of(some) @ keys.T).ravel()
+        best = np.sort(np.concatenate([best, np.partition(totals, -N)[-N:]]))[::-1][:N]
+    return best
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "2")
+    main()

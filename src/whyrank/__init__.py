@@ -1,0 +1,129 @@
+"""whyrank: rank the reasons, not only the items.
+
+Explanations for recommendations that are learned, ranked and measured. Names are loaded when they are first used, so
+that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from whyrank.version import __version__
+
+if TYPE_CHECKING:
+    from whyrank.data import Split, Triplets, Vocabulary, read, read_split, read_splits, splits, write
+    from whyrank.data.describe import describe
+    from whyrank.data.simulate import simulate
+    from whyrank.data.simulate_reviews import simulate_reviews
+    from whyrank.errors import (
+        ArtifactError,
+        DataError,
+        MissingExtra,
+        NotFitted,
+        ParameterError,
+        TrainingError,
+        UnknownId,
+        WhyrankError,
+    )
+    from whyrank.evaluation import compare, evaluate
+    from whyrank.mining import MiningRules, mine
+    from whyrank.models import (
+        BPER,
+        BPERJ,
+        BPR,
+        CD,
+        CDJ,
+        COUNTS,
+        MODELS,
+        PITF,
+        PITFJ,
+        POP,
+        RAND,
+        RICF,
+        RUCF,
+        SHARE,
+        Model,
+        Profile,
+        ProfileJ,
+        load,
+    )
+    from whyrank.ranking.options import Options
+    from whyrank.training import Run
+
+_HOMES = {
+    "whyrank.data": "Split Triplets Vocabulary read read_split read_splits splits write",
+    "whyrank.data.describe": "describe",
+    "whyrank.data.simulate": "simulate",
+    "whyrank.data.simulate_reviews": "simulate_reviews",
+    "whyrank.errors": "ArtifactError DataError MissingExtra NotFitted ParameterError TrainingError UnknownId "
+    "WhyrankError",
+    "whyrank.evaluation": "compare evaluate",
+    "whyrank.mining": "MiningRules mine",
+    "whyrank.models": "BPER BPERJ BPR CD CDJ COUNTS MODELS Model PITF PITFJ POP Profile ProfileJ RAND RICF "
+    "RUCF SHARE load",
+    "whyrank.ranking.options": "Options",
+    "whyrank.training": "Run",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = [
+    "BPER",
+    "BPERJ",
+    "BPR",
+    "CD",
+    "CDJ",
+    "COUNTS",
+    "MODELS",
+    "PITF",
+    "PITFJ",
+    "POP",
+    "RAND",
+    "RICF",
+    "RUCF",
+    "SHARE",
+    "ArtifactError",
+    "DataError",
+    "MiningRules",
+    "MissingExtra",
+    "Model",
+    "NotFitted",
+    "Options",
+    "ParameterError",
+    "Profile",
+    "ProfileJ",
+    "Run",
+    "Split",
+    "TrainingError",
+    "Triplets",
+    "UnknownId",
+    "Vocabulary",
+    "WhyrankError",
+    "__version__",
+    "compare",
+    "describe",
+    "evaluate",
+    "load",
+    "mine",
+    "read",
+    "read_split",
+    "read_splits",
+    "simulate",
+    "simulate_reviews",
+    "splits",
+    "write",
+]
+
+
+def __getattr__(name: str) -> object:
+    try:
+        home = _HOME_OF[name]
+    except KeyError:
+        raise AttributeError(f"module 'whyrank' has no attribute {name!r}") from None
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,113 @@
+"""A saved thing is a folder: a manifest with checksums, arrays as .npy, tables as Arrow files; never a pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.atomic import new_folder
+from whyrank.errors import ArtifactError
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+FILE_NAME = re.compile(r"(arrays/[A-Za-z0-9_.-]+\.npy|tables/[A-Za-z0-9_.-]+\.arrow)")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a folder held: its facts, its arrays (memory-mapped) and its tables (memory-mapped)."""
+
+    facts: dict[str, object]
+    arrays: dict[str, NDArray[np.generic]]
+    tables: dict[str, pl.DataFrame]
+
+
+def save(
+    path: str | Path,
+    kind: str,
+    facts: Mapping[str, object],
+    arrays: Mapping[str, NDArray[np.generic]],
+    tables: Mapping[str, pl.DataFrame],
+) -> Path:
+    """Write a folder aside, with a checksum of every file in its manifest, and rename it into place."""
+    with new_folder(path) as aside:
+        (aside / "arrays").mkdir()
+        (aside / "tables").mkdir()
+        for name, array in arrays.items():
+            np.save(aside / "arrays" / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
+        for name, table in tables.items():
+            table.rechunk().write_ipc(aside / "tables" / f"{name}.arrow", compression="uncompressed")
+        files = {str(file.relative_to(aside)): _checksum(file) for file in sorted(aside.glob("*/*"))}
+        manifest = {"format": FORMAT, "kind": kind, **facts, "files": files}
+        (aside / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return Path(path)
+
+
+def load(path: str | Path, kind: str, *, verify: bool = True) -> Stored:
+    """Read a folder written by `save`; refuse what is missing, cut short, edited or of another kind."""
+    path = Path(path)
+    manifest = read_manifest(path, kind)
+    files = manifest.get("files")
+    if not isinstance(files, dict) or not files:
+        raise ArtifactError(f"{path / MANIFEST}: lists no files")
+    arrays: dict[str, NDArray[np.generic]] = {}
+    tables: dict[str, pl.DataFrame] = {}
+    for name, checksum in files.items():
+        if not FILE_NAME.fullmatch(name):
+            raise ArtifactError(f"{path / MANIFEST}: names a file that cannot be part of it: {name!r}")
+        file = path / name
+        if not file.is_file() or file.is_symlink():
+            raise ArtifactError(f"{file}: is missing; save the model again")
+        if verify and _checksum(file) != checksum:
+            raise ArtifactError(f"{file}: has been changed or cut short since it was saved (checksum differs)")
+        if name.startswith("arrays/"):
+            arrays[file.stem] = _load_array(file)
+        else:
+            tables[file.stem] = _load_table(file)
+    return Stored(manifest, arrays, tables)
+
+
+def read_manifest(path: Path, kind: str) -> dict[str, object]:
+    """The facts of a folder, without its arrays."""
+    file = path / MANIFEST
+    if not file.is_file():
+        raise ArtifactError(f"{path}: is not a saved {kind} (no {MANIFEST})")
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ArtifactError(f"{file}: is not readable JSON") from error
+    if not isinstance(manifest, dict) or manifest.get("kind") != kind:
+        raise ArtifactError(f"{path}: is not a saved {kind}")
+    if manifest.get("format") != FORMAT:
+        raise ArtifactError(
+            f"{path}: has format {manifest.get('format')}; this version of whyrank reads format {FORMAT}"
+        )
+    return manifest
+
+
+def _load_array(file: Path) -> NDArray[np.generic]:
+    try:
+        array: NDArray[np.generic] = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, SyntaxError, EOFError) as error:
+        raise ArtifactError(f"{file}: is not a readable array") from error
+    return array.view(np.ndarray)
+
+
+def _load_table(file: Path) -> pl.DataFrame:
+    try:
+        return pl.read_ipc(file)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ArtifactError(f"{file}: is not a readable table") from error
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

@@ -1,0 +1,192 @@
+"""The `whyrank` command and what all of its commands share. Heavy modules are imported inside commands only."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from whyrank.errors import ParameterError, WhyrankError
+from whyrank.version import __version__
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from whyrank.data.problems import Problems
+    from whyrank.data.triplets import Triplets
+
+app = typer.Typer(
+    name="whyrank",
+    help="Rank the reasons, not only the items: explanations for recommendations, learned, ranked and measured.",
+    epilog="Start with: whyrank demo",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+# -- options that several commands share -------------------------------------------------------------------------------
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
+Data = Annotated[Path, typer.Argument(help="A data file, an EXTRA folder, a mined folder or a split folder.")]
+SplitFolder = Annotated[
+    Path, typer.Argument(help="A split folder (see `whyrank split`) or an EXTRA folder with index files.")
+]
+ModelFolder = Annotated[Path, typer.Argument(help="A folder that `whyrank fit` wrote.")]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        help="Column names of the file: user=reviewerID,item=asin. Numbers are for files without a header: user=0."
+    ),
+]
+OnErrorOption = Annotated[
+    str, typer.Option("--on-error", help="raise: stop at the first bad row. skip: count and report.")
+]
+Seed = Annotated[int, typer.Option(help="Every random choice comes from it.")]
+Threads = Annotated[int | None, typer.Option(help="Threads; all cores unless given. They never change the result.")]
+Number = Annotated[int, typer.Option("--number", help="Which split of the folder.")]
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"whyrank {__version__}")
+        raise typer.Exit
+
+
+def command(name: str, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a command; its help ends with an example that runs."""
+    return app.command(name, epilog=f"Example: `{example}`")
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where people read."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
+    return Console(stderr=stderr, highlight=False, width=width)
+
+
+def print_json(value: object) -> None:
+    """One JSON object on standard output; numbers that JSON does not know become null."""
+    typer.echo(json.dumps(_plain(value), ensure_ascii=False))
+
+
+def note(text: str) -> None:
+    """A remark for people, on standard error, so that pipes stay clean."""
+    console(stderr=True).print(text, style="dim", soft_wrap=True)
+
+
+@contextmanager
+def progress(quiet: bool = False) -> Iterator[Progress]:
+    """A progress bar on standard error; nothing is drawn where that is not a terminal."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("eta"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[remark]}"),
+    )
+    err = console(stderr=True)
+    with Progress(*columns, console=err, disable=quiet or not err.is_terminal, transient=True) as bar:
+        yield bar
+
+
+def read_data(path: Path, columns: str | None = None, on_error: str = "raise", number: int = 1) -> Triplets:
+    """Read triplets as every command does, and say what was skipped."""
+    from whyrank.data import read
+
+    problems = new_problems(on_error)
+    triplets = read(path, columns=parse_columns(columns), on_error=problems, number=number)
+    report_problems(problems)
+    return triplets
+
+
+def new_problems(on_error: str) -> Problems:
+    from whyrank.data.problems import Problems
+
+    return Problems(on_error)  # type: ignore[arg-type]
+
+
+def report_problems(problems: Problems) -> None:
+    if problems.skipped:
+        note(problems.summary())
+        for examples in problems.examples.values():
+            note(f"  {examples[0]}")
+
+
+def parse_columns(text: str | None) -> dict[str, str | int] | None:
+    """`user=reviewerID,item=1` as a mapping."""
+    if not text:
+        return None
+    return {
+        name: int(value) if value.isdigit() else value
+        for name, value in parse_pairs(text.split(","), "--columns").items()
+    }
+
+
+def parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
+    """Texts `name=value` as a mapping."""
+    pairs = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise ParameterError(f"{option} takes name=value, not {text!r}")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line; bad input is one line on standard error and exit code 2."""
+    import whyrank.cli.commands  # noqa: F401 - registers the commands
+
+    try:
+        app(args=arguments)
+        code = 0
+    except WhyrankError as error:
+        _fail(str(error))
+        code = 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)
+
+
+def _fail(message: str) -> None:
+    typer.echo(typer.style("error: ", fg="red", bold=True) + " ".join(message.split("\n")), err=True)
+
+
+def _plain(value: Any) -> Any:
+    """Numpy scalars, dataclasses' dicts and infinities as plain JSON values."""
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value

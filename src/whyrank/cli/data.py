@@ -1,0 +1,199 @@
+"""Commands over data: describe, simulate, split, convert."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whyrank.cli.app import (
+    Columns,
+    Data,
+    Json,
+    Number,
+    OnErrorOption,
+    Seed,
+    command,
+    console,
+    note,
+    print_json,
+    read_data,
+)
+from whyrank.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from whyrank.data.describe import Description
+
+
+@command("describe", "whyrank describe triplets.parquet")
+def describe_command(
+    data: Data,
+    columns: Columns = None,
+    on_error: OnErrorOption = "raise",
+    examples: Annotated[int, typer.Option(help="How many example explanations.")] = 5,
+    seed: Seed = 0,
+    number: Number = 1,
+    json: Json = False,
+) -> None:
+    """Describe a data set: sizes, density, long tails, examples."""
+    from whyrank.data.describe import describe
+
+    description = describe(read_data(data, columns, on_error, number), examples, seed)
+    if json:
+        print_json(description.as_dict())
+        return
+    out = console()
+    out.print(_sizes(description))
+    out.print(_tails(description))
+    out.print(_sayings(description))
+
+
+@command("simulate", "whyrank simulate small -o small.parquet --reviews reviews.jsonl.gz")
+def simulate_command(
+    preset: Annotated[str, typer.Argument(help="small, amazon, tripadvisor or yelp (the paper's Table 2).")] = "small",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where the triplets go.")] = None,
+    reviews: Annotated[
+        Path | None, typer.Option(help="Write reviews to mine as well (.jsonl, .csv, .parquet, .gz).")
+    ] = None,
+    users: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
+    items: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
+    explanations: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
+    records: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
+    triplets: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Make a data set with planted structure, and reviews that hold it."""
+    from whyrank.data.simulate import simulate
+    from whyrank.data.simulate_reviews import simulate_reviews
+    from whyrank.data.tables import write_table
+
+    if output is None and reviews is None:
+        raise ParameterError("nothing to write; give -o for triplets, --reviews for reviews, or both")
+    sizes = {
+        "users": users,
+        "items": items,
+        "explanations": explanations,
+        "records": records,
+        "triplets": triplets,
+    }
+    made = simulate(preset, seed=seed, **sizes)
+    if output is not None:
+        made.write(output)
+    if reviews is not None:
+        write_table(simulate_reviews(preset, seed=seed, **sizes), reviews)
+    written = {"triplets": output, "reviews": reviews}
+    if json:
+        print_json({**written, "digest": made.digest(), "description": repr(made)})
+    else:
+        note(f"{made!r} -> {', '.join(str(path) for path in written.values() if path)}")
+
+
+@command("split", "whyrank split triplets.parquet -o split --repeats 5")
+def split_command(
+    data: Data,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The split folder to write.")],
+    repeats: Annotated[int, typer.Option(help="How many splits, each with randomness of its own.", min=1)] = 1,
+    test: Annotated[float, typer.Option(help="Share of records in test.")] = 0.3,
+    validation: Annotated[float, typer.Option(help="Share of training records held out for validation.")] = 0.1,
+    method: Annotated[str, typer.Option(help="random (the paper's) or time (latest records are the test).")] = "random",
+    min_user_pairs: Annotated[int, typer.Option(help="Keep users with at least so many pairs.")] = 1,
+    min_item_pairs: Annotated[int, typer.Option(help="Keep items with at least so many pairs.")] = 1,
+    min_uses: Annotated[int, typer.Option(help="Keep explanations used at least so often.")] = 1,
+    columns: Columns = None,
+    on_error: OnErrorOption = "raise",
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Split records into training, validation and test, as the paper does, into a folder that travels alone."""
+    from whyrank.data import splits, write_splits
+
+    triplets = read_data(data, columns, on_error)
+    if max(min_user_pairs, min_item_pairs, min_uses) > 1:
+        triplets = triplets.filtered(user_pairs=min_user_pairs, item_pairs=min_item_pairs, explanation_uses=min_uses)
+    parts = splits(triplets, repeats, seed=seed, test=test, validation=validation, method=method)  # type: ignore[arg-type]
+    write_splits(parts, output)
+    counts = {
+        name: [len(getattr(part, f"{name}_records")) for part in parts] for name in ("train", "validation", "test")
+    }
+    if json:
+        print_json({"split": output, "data": triplets.digest(), "splits": repeats, "records": counts})
+    else:
+        note(f"{triplets!r}")
+        note(f"{parts[0]!r}" + (f" and {repeats - 1} more" if repeats > 1 else "") + f" -> {output}")
+
+
+@command("convert", "whyrank convert triplets.parquet -o extra_folder")
+def convert_command(
+    data: Data,
+    output: Annotated[Path, typer.Option("-o", "--output", help="A file (form by suffix) or an EXTRA folder.")],
+    form: Annotated[str, typer.Option(help="auto, extra (pickle and text) or extra-text.")] = "auto",
+    columns: Columns = None,
+    on_error: OnErrorOption = "raise",
+    json: Json = False,
+) -> None:
+    """Write a data set in another form: CSV, TSV, JSON lines, Parquet (.gz, .zst) or an EXTRA folder."""
+    from whyrank.data import write
+
+    if form not in ("auto", "extra", "extra-text"):
+        raise ParameterError(f"--form is {form!r}; use auto, extra or extra-text")
+    triplets = read_data(data, columns, on_error)
+    write(triplets, output, form)  # type: ignore[arg-type]
+    if json:
+        print_json({"output": output, "triplets": len(triplets), "records": triplets.records})
+    else:
+        note(f"{triplets!r} -> {output}")
+
+
+def _sizes(description: Description) -> Table:
+    from rich.table import Table
+
+    table = Table(title="Sizes", show_header=False, title_justify="left")
+    rows = (
+        ("users", f"{description.users:,}"),
+        ("items", f"{description.items:,}"),
+        ("explanations", f"{description.explanations:,}"),
+        ("(user, item) pairs", f"{description.pairs:,}"),
+        ("(user, item, explanation) triplets", f"{description.triplets:,}"),
+        ("explanations per pair", f"{description.explanations_per_pair:.2f}"),
+        ("density (x 10^-10)", f"{description.density * 1e10:,.2f}"),
+    )
+    for name, value in rows:
+        table.add_row(name, value)
+    if description.ratings:
+        low, high, mean = (description.ratings[name] for name in ("low", "high", "mean"))
+        table.add_row("ratings", f"{low:g} to {high:g}, mean {mean:.2f}")
+    return table
+
+
+def _tails(description: Description) -> Table:
+    from rich.table import Table
+
+    table = Table(title="Tails", title_justify="left")
+    for header in ("", "median", "mean", "90%", "largest", "only once", "busiest 1% hold"):
+        table.add_column(header, justify="left" if not header else "right")
+    named = (
+        ("records per user", description.per_user, description.users),
+        ("records per item", description.per_item, description.items),
+        ("triplets per explanation", description.per_explanation, description.explanations),
+    )
+    for name, tail, total in named:
+        once = f"{tail.once:,} ({tail.once / total:.0%})"
+        numbers = (f"{tail.median:g}", f"{tail.mean:.1f}", f"{tail.p90:g}", f"{tail.largest:,}")
+        table.add_row(name, *numbers, once, f"{tail.head_share:.0%}")
+    return table
+
+
+def _sayings(description: Description) -> Table:
+    from rich.table import Table
+
+    table = Table(title="Explanations", title_justify="left")
+    table.add_column("said most")
+    table.add_column("times", justify="right")
+    table.add_column("examples, drawn by how often they are said")
+    for place, (text, count) in enumerate(description.most_said):
+        table.add_row(text, f"{count:,}", description.examples[place] if place < len(description.examples) else "")
+    return table

@@ -1,0 +1,140 @@
+"""Command: demo."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whyrank.cli.app import Json, Seed, Threads, command, console, print_json
+
+if TYPE_CHECKING:
+    from whyrank.data.split import Split
+    from whyrank.evaluation import Comparison
+    from whyrank.models.base import Model
+
+MODELS = ("rand", "pop", "counts", "rucf", "pitf", "bper", "profile")
+
+
+@command("demo", "whyrank demo -o demo")
+def demo_command(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for all that the demo makes.")] = Path(
+        "demo"
+    ),
+    seed: Seed = 0,
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Walk the whole way on simulated reviews: mine, split, fit, compare, explain, report."""
+    begin = time.perf_counter()
+    step = _Steps(quiet=json)
+    split = _data(output, seed, step)
+    step.say("fit and compare (the first run compiles kernels, later ones find them in a cache)")
+    result, model = _compare(split, threads)
+    model.save(output / "model")
+    if not json:
+        console().print(result.table())
+    cases = _cases(model, split)
+    if not json:
+        _show(model, cases)
+    report = _report(output, split, result, model, cases)
+    seconds = time.perf_counter() - begin
+    if json:
+        print_json({"seconds": seconds, "report": report, "model": output / "model", **result.as_dict()})
+        return
+    out = console()
+    out.print(f"\n[bold]Done in {seconds:.0f} s.[/bold] The report: [bold]{report}[/bold]")
+    out.print("Next, with data of your own:")
+    out.print("  whyrank mine your_reviews.jsonl.gz -o mined      (or any table of user, item, explanation)")
+    out.print("  whyrank fit mined -o model && whyrank explain model --pairs pairs.parquet -o reasons.parquet")
+    user = cases[0][0]
+    out.print(f"Or look around here: whyrank recommend {output / 'model'} --user {user} --grounded")
+
+
+class _Steps:
+    """Says what happens, one line a step."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.out, self.quiet, self.number = console(), quiet, 0
+
+    def say(self, text: str) -> None:
+        self.number += 1
+        if not self.quiet:
+            self.out.print(f"[bold]{self.number}.[/bold] {text}")
+
+
+def _data(output: Path, seed: int, step: _Steps) -> Split:
+    """Reviews, mined into triplets, split."""
+    from whyrank.data.simulate_reviews import simulate_reviews
+    from whyrank.data.tables import write_table
+    from whyrank.mining import mine
+
+    reviews = write_table(simulate_reviews("small", seed=seed), output / "reviews.jsonl.gz")
+    step.say(f"simulate hotel reviews with planted preferences -> {reviews}")
+    mined = mine(reviews)
+    mined.write(output / "mined")
+    step.say(f"mine them: {mined!r} -> {output / 'mined'}")
+    split = mined.triplets.split(seed=seed)
+    split.write(output / "split")
+    step.say(f"split as the paper does: {split!r} -> {output / 'split'}")
+    return split
+
+
+def _compare(split: Split, threads: int | None) -> tuple[Comparison, Model]:
+    from whyrank.evaluation import compare
+    from whyrank.models import DEFAULT
+    from whyrank.models import MODELS as ALL
+    from whyrank.training import Run
+
+    run = Run(threads=threads)
+    chosen = {name: ALL[name]() for name in MODELS}
+    result = compare(chosen, split, baseline="bper", run=run)
+    return result, ALL[DEFAULT]().fit(split, run=run)
+
+
+def _cases(model: Model, split: Split) -> list[tuple[str, str, list[str]]]:
+    """Three test pairs of users with something to say, with what they really said."""
+    import numpy as np
+
+    test = split.test
+    sizes = test.record_explanations.sizes()
+    activity = np.bincount(split.train.record_user, minlength=len(split.data.users))[test.record_user]
+    chosen = np.lexsort((np.arange(len(sizes)), -activity, -np.minimum(sizes, 3)))
+    _, first = np.unique(test.record_user[chosen], return_index=True)
+    records = chosen[np.sort(first)][:3]
+    return [
+        (
+            test.users.ids[int(test.record_user[record])],
+            test.items.ids[int(test.record_item[record])],
+            test.text_of(test.record_explanations.row(int(record))).to_list(),
+        )
+        for record in records
+    ]
+
+
+def _show(model: Model, cases: list[tuple[str, str, list[str]]]) -> None:
+    from whyrank.cli.explain import reason_table
+
+    for user, item, truth in cases:
+        title = f"why {item} for {user}   (what the user wrote later: {'; '.join(truth)})"
+        console().print(reason_table(title, model.explain(user, item, 3, grounded=True, diversity=0.3)))
+
+
+def _report(
+    output: Path, split: Split, result: Comparison, model: Model, cases: list[tuple[str, str, list[str]]]
+) -> Path:
+    from whyrank.experiments.report import Report
+
+    report = Report("whyrank: a demonstration", f"Simulated hotel reviews, mined; {split.data!r}.")
+    report.heading("Models side by side").table(*result.cells()).paragraph(result.note(), note=True)
+    report.heading("Reasons for three users")
+    for user, item, truth in cases:
+        report.paragraph(f"{item} for {user}. What the user wrote later: {'; '.join(truth)}.")
+        rows = [
+            [reason.text, f"{reason.score:.2f}", str(reason.evidence.item), str(reason.evidence.user)]
+            for reason in model.explain(user, item, 5, grounded=True, diversity=0.3)
+        ]
+        report.table(["because", "score", "said of this item", "said by this user before"], rows)
+    return report.write(output)

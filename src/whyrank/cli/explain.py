@@ -1,0 +1,156 @@
+"""Commands: explain, recommend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whyrank.cli.app import Json, ModelFolder, Threads, command, console, note, print_json, progress
+from whyrank.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from whyrank.ranking.reasons import Reason
+
+User = Annotated[str | None, typer.Option("--user", "-u", help="A user id.")]
+Count = Annotated[int, typer.Option("-n", help="How many.", min=1)]
+Grounded = Annotated[bool, typer.Option("--grounded", help="Only what someone has said of the item.")]
+PolarityOption = Annotated[str, typer.Option("--polarity", help="any, positive or negative (disrecommend).")]
+Diversity = Annotated[float, typer.Option(help="0: by score alone; towards 1: reasons unlike each other.")]
+Specificity = Annotated[float, typer.Option(help="Score minus this times log-popularity.")]
+Exclude = Annotated[list[str] | None, typer.Option(help="An explanation id that is never shown; may be repeated.")]
+Ban = Annotated[list[str] | None, typer.Option(help="A word whose explanations are never shown; may be repeated.")]
+
+
+@command("explain", "whyrank explain model --user u000001 --item i00001 --grounded")
+def explain_command(
+    model: ModelFolder,
+    user: User = None,
+    item: Annotated[str | None, typer.Option("--item", "-i", help="An item id.")] = None,
+    pairs: Annotated[
+        Path | None, typer.Option(help="A file of pairs with columns user and item, to explain in bulk.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where the reasons of --pairs go (.parquet).")
+    ] = None,
+    n: Count = 5,
+    grounded: Grounded = False,
+    polarity: PolarityOption = "any",
+    diversity: Diversity = 0.0,
+    specificity: Specificity = 0.0,
+    exclude: Exclude = None,
+    ban: Ban = None,
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Show the best reasons of a pair, or write those of millions of pairs, Parquet to Parquet."""
+    from whyrank.models import load
+    from whyrank.ranking.bulk import explain_file
+    from whyrank.ranking.options import Options
+
+    options = Options(
+        grounded=grounded,
+        polarity=polarity,  # type: ignore[arg-type]
+        diversity=diversity,
+        specificity=specificity,
+        exclude=tuple(exclude or ()),
+        banned=tuple(ban or ()),
+    )
+    if pairs is not None:
+        if output is None:
+            raise ParameterError("--pairs needs -o, the file to write reasons to")
+        with progress(json) as bar:
+            task = bar.add_task("explaining", total=None, remark="")
+
+            def tell(done: int, total: int) -> None:
+                bar.update(task, completed=done, total=total)
+
+            report = explain_file(load(model), pairs, output, n, options, threads=threads, progress=tell)
+        if json:
+            print_json(report.as_dict())
+        else:
+            note(report.summary())
+        return
+    if user is None or item is None:
+        raise ParameterError("give --user and --item for one pair, or --pairs and -o for a file of pairs")
+    loaded = load(model)
+    found = loaded.explain(user, item, n, **vars(options))
+    if json:
+        print_json({"user": user, "item": item, "model": loaded.id, "reasons": [each.as_dict() for each in found]})
+    else:
+        console().print(reason_table(f"why {item} for {user}", found))
+
+
+@command("recommend", "whyrank recommend model --user u000001 -n 3")
+def recommend_command(
+    model: ModelFolder,
+    user: User = None,
+    n: Count = 5,
+    reasons: Annotated[int, typer.Option(help="Reasons for each item.", min=0)] = 3,
+    joint: Annotated[bool, typer.Option("--joint", help="Rank (item, explanation) pairs as a whole, exactly.")] = False,
+    weight: Annotated[float, typer.Option(help="With --joint: weight of the explanation's score.")] = 1.0,
+    grounded: Grounded = False,
+    polarity: PolarityOption = "any",
+    diversity: Diversity = 0.0,
+    specificity: Specificity = 0.0,
+    json: Json = False,
+) -> None:
+    """Recommend items with reasons, for models that rank items."""
+    from rich.table import Table
+
+    from whyrank.models import load
+
+    if user is None:
+        raise ParameterError("give --user")
+    loaded = load(model)
+    if joint:
+        best = loaded.recommend_pairs(user, n, weight)
+        if json:
+            print_json({"user": user, "model": loaded.id, "pairs": [each.as_dict() for each in best]})
+            return
+        table = Table(title=f"items and reasons for {user}, ranked together", title_justify="left")
+        for header in ("item", "because", "score", "of the item"):
+            table.add_column(header)
+        for pair in best:
+            table.add_row(pair.item, pair.reason.text, f"{pair.score:.3f}", f"{pair.item_score:.3f}")
+        console().print(table)
+        return
+    chosen = {"grounded": grounded, "polarity": polarity, "diversity": diversity, "specificity": specificity}
+    found = loaded.recommend(user, n, reasons, **chosen)
+    if json:
+        print_json({"user": user, "model": loaded.id, "recommendations": [each.as_dict() for each in found]})
+        return
+    for place, each in enumerate(found, 1):
+        console().print(reason_table(f"{place}. {each.item}   (score {each.score:.3f})", each.reasons))
+
+
+def reason_table(title: str, reasons: list[Reason]) -> Table:
+    """Reasons with their evidence and the parts of their scores."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    parts = list(reasons[0].parts) if reasons else []
+    for header in (
+        "because",
+        "score",
+        *(f"of that {part}" for part in parts),
+        "said of item",
+        "of similar",
+        "by user",
+    ):
+        table.add_column(header, justify="left" if header == "because" else "right")
+    for reason in reasons:
+        said = reason.evidence
+        shares = (f"{reason.parts.get(part, 0.0):.3f}" for part in parts)
+        table.add_row(
+            reason.text,
+            f"{reason.score:.3f}",
+            *shares,
+            str(said.item),
+            str(said.similar_items),
+            str(said.user),
+        )
+    return table

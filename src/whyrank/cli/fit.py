@@ -1,0 +1,148 @@
+"""Command: fit."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whyrank.cli.app import (
+    Columns,
+    Data,
+    Json,
+    Number,
+    OnErrorOption,
+    Threads,
+    command,
+    note,
+    parse_pairs,
+    print_json,
+    progress,
+    read_data,
+)
+from whyrank.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from whyrank.models.base import Model
+    from whyrank.training import Monitor
+
+Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter of the model: --set factors=50.")]
+
+
+@command("fit", "whyrank fit split --model bper --set factors=50 -o model")
+def fit_command(
+    data: Data,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The model folder to write.")],
+    model: Annotated[str | None, typer.Option(help="Which model, see `whyrank models`; our best unless given.")] = None,
+    settings: Settings = None,
+    config: Annotated[Path | None, typer.Option(help="A configuration file, as `whyrank tune` writes it.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted run.")] = False,
+    threads: Threads = None,
+    columns: Columns = None,
+    on_error: OnErrorOption = "raise",
+    number: Number = 1,
+    json: Json = False,
+) -> None:
+    """Fit a model to triplets (of a split folder: to its training part) and save it."""
+    from whyrank.training import Run
+
+    chosen = make_model(model, settings, config)
+    triplets = read_data(data, columns, on_error, number)
+    checkpoint = output.parent / f".{output.name}.checkpoint"
+    begin = time.perf_counter()
+    with progress(json) as bar:
+        run = Run(threads=threads, monitors=(bar_monitor(bar, chosen.id),), checkpoint=checkpoint, resume=resume)
+        chosen.fit(triplets, run=run)
+    seconds = time.perf_counter() - begin
+    chosen.save(output)
+    remove_checkpoint(checkpoint)
+    if json:
+        print_json({"model": chosen.id, "output": output, "triplets": len(triplets), "seconds": seconds})
+    else:
+        note(f"{chosen!r} fitted to {triplets!r} in {seconds:.1f} s -> {output}")
+
+
+@command("models", "whyrank models --json")
+def models_command(json: Json = False) -> None:
+    """List the models and their parameters."""
+    import dataclasses
+
+    from rich.table import Table
+
+    from whyrank.cli.app import console
+    from whyrank.models import MODELS
+
+    listed = [
+        {
+            "id": each.id,
+            "summary": each.summary,
+            "ranks_items": each.ranks_items,
+            "parameters": {
+                field.name: {"default": field.default, "help": field.metadata.get("help", "")}
+                for field in dataclasses.fields(each)
+            },
+        }
+        for each in MODELS.values()
+    ]
+    if json:
+        print_json({"models": listed})
+        return
+    table = Table()
+    for header in ("model", "what it is", "ranks items", "parameters"):
+        table.add_column(header)
+    for row in listed:
+        named = ", ".join(f"{name}={about['default']}" for name, about in row["parameters"].items())  # type: ignore[attr-defined]
+        table.add_row(str(row["id"]), str(row["summary"]), "yes" if row["ranks_items"] else "", named)
+    console().print(table)
+
+
+def make_model(name: str | None, settings: list[str] | None, config: Path | None = None) -> Model:
+    """A model by its id, its parameters from a configuration file and then from `--set`."""
+    import json
+
+    from whyrank.models import DEFAULT, model_class
+    from whyrank.models.parameters import parse
+
+    values: dict[str, object] = {}
+    if config is not None:
+        try:
+            document = json.loads(config.read_text(encoding="utf-8"))
+            name, values = str(document["model"]), dict(document["parameters"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ParameterError(f"{config}: is not a configuration file as `whyrank tune` writes it") from error
+    kind = model_class(name or DEFAULT)
+    values |= parse(kind, parse_pairs(settings or [], "--set"))
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise ParameterError(f"{name}: {error}") from error
+
+
+def bar_monitor(bar: Progress, label: str) -> Monitor:
+    """Draws epochs as they end."""
+    from whyrank.training import Epoch, Monitor, Storage
+
+    class Bar(Monitor):
+        task: TaskID | None = None
+
+        def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
+            if self.task is None:
+                self.task = bar.add_task(f"fitting {label}", total=epoch.of, remark="")
+            remark = f"loss {epoch.loss:.4f}, {epoch.updates_per_second / 1e6:.1f} M updates/s"
+            bar.update(self.task, completed=epoch.number, total=epoch.of, remark=remark)
+            return False
+
+    return Bar()
+
+
+def remove_checkpoint(path: Path) -> None:
+    import shutil
+
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,129 @@
+"""Commands: evaluate, compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whyrank.cli.app import (
+    Json,
+    ModelFolder,
+    Number,
+    SplitFolder,
+    Threads,
+    command,
+    console,
+    note,
+    print_json,
+    progress,
+)
+from whyrank.errors import ParameterError
+
+if TYPE_CHECKING:
+    from whyrank.models.base import Model
+
+At = Annotated[int, typer.Option("--k", "-k", help="Length of the lists that are measured.", min=1)]
+
+
+@command("evaluate", "whyrank evaluate model split")
+def evaluate_command(
+    model: ModelFolder,
+    split: SplitFolder,
+    k: At = 10,
+    part: Annotated[str, typer.Option(help="test or validation.")] = "test",
+    number: Number = 1,
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Measure a fitted model on the test part of a split."""
+    from rich.table import Table
+
+    from whyrank.data import read_split
+    from whyrank.evaluation import evaluate
+    from whyrank.models import load
+
+    if part not in ("test", "validation"):
+        raise ParameterError(f"--part is {part!r}; use test or validation")
+    chosen = read_split(split, number)
+    result = evaluate(load(model), getattr(chosen, part), k, threads=threads)
+    if json:
+        print_json(result.as_dict())
+        return
+    table = Table(title=f"{result.model} on {result.pairs:,} {part} pairs, top {k}", title_justify="left")
+    table.add_column("metric")
+    table.add_column("explanations", justify="right")
+    if result.recommendation and result.explanation_on_recommended:
+        table.add_column("explanations, item recommended", justify="right")
+        table.add_column("items", justify="right")
+    for name, value in result.explanation.items():
+        row = [name, _shown(name, value)]
+        if result.recommendation and result.explanation_on_recommended:
+            row += [
+                _percent(result.explanation_on_recommended.get(name)),
+                _percent(result.recommendation.get(name)),
+            ]
+        table.add_row(*row)
+    console().print(table)
+    note(f"ranked in {result.seconds:.2f} s")
+
+
+@command("compare", "whyrank compare split --models pop,pitf,bper")
+def compare_command(
+    split: SplitFolder,
+    models: Annotated[str, typer.Option(help="Model ids (then fitted here) or model folders, separated by commas.")],
+    settings: Annotated[list[str] | None, typer.Option("--set", help="A parameter: --set bper.factors=50.")] = None,
+    k: At = 10,
+    baseline: Annotated[
+        str | None, typer.Option(help="Which model others are tested against; the second best.")
+    ] = None,
+    test: Annotated[str, typer.Option(help="student (the paper's), wilcoxon or randomization.")] = "student",
+    number: Annotated[
+        int | None, typer.Option("--number", help="One split of the folder; all of them unless given.")
+    ] = None,
+    form: Annotated[str, typer.Option("--format", help="table, markdown or latex.")] = "table",
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Fit models to a split, or take fitted ones, and measure them side by side with significance."""
+    from whyrank.data import read_split, read_splits
+    from whyrank.evaluation import compare
+    from whyrank.training import Run
+
+    if form not in ("table", "markdown", "latex"):
+        raise ParameterError(f"--format is {form!r}; use table, markdown or latex")
+    parts = [read_split(split, number)] if number else read_splits(split)
+    chosen = {name: _model(name, settings) for name in models.split(",")}
+    with progress(json) as bar:
+        task = bar.add_task("comparing", total=len(parts) * len(chosen), remark="")
+
+        def tell(name: str, count: int) -> None:
+            bar.update(task, description=f"{name}, split {count}", advance=1)
+
+        result = compare(chosen, parts, k, baseline=baseline, test=test, run=Run(threads=threads), progress=tell)
+    if json:
+        print_json(result.as_dict())
+    elif form == "table":
+        console().print(result.table())
+    else:
+        typer.echo(result.markdown() if form == "markdown" else result.latex())
+
+
+def _model(name: str, settings: list[str] | None) -> Model:
+    """A model folder, or a fresh model with the settings that name it."""
+    from whyrank.cli.fit import make_model
+    from whyrank.models import load
+
+    if (Path(name) / "manifest.json").is_file():
+        return load(name)
+    own = [text.removeprefix(f"{name}.") for text in settings or [] if text.startswith(f"{name}.")]
+    return make_model(name, own)
+
+
+def _shown(name: str, value: float) -> str:
+    return f"{value:.2f} bits" if name == "novelty" else _percent(value)
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value * 100:.3f} %"

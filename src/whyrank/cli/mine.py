@@ -1,0 +1,135 @@
+"""Command: mine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whyrank.cli.app import (
+    Columns,
+    Json,
+    OnErrorOption,
+    Threads,
+    command,
+    console,
+    note,
+    parse_columns,
+    parse_pairs,
+    print_json,
+    progress,
+)
+from whyrank.errors import MissingExtra, ParameterError
+
+if TYPE_CHECKING:
+    from whyrank.mining import Mined
+
+
+@command("mine", "whyrank mine reviews.jsonl.gz -o mined")
+def mine_command(
+    reviews: Annotated[list[Path], typer.Argument(help="Files of reviews: user, item, text; Amazon's and Yelp's too.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write, data for every other command.")],
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A rule of MiningRules: --set min_count=10.")
+    ] = None,
+    extra: Annotated[bool, typer.Option("--extra", help="EXTRA's rules and nothing else.")] = False,
+    pool: Annotated[
+        Path | None, typer.Option(help="A mined folder to carry on: its explanations keep their ids.")
+    ] = None,
+    rules: Annotated[bool, typer.Option("--rules", help="Show what each rule dropped, with examples.")] = False,
+    review: Annotated[
+        Path | None,
+        typer.Option(help="A CSV of groups to accept, merge or reject: written, or read back if there."),
+    ] = None,
+    columns: Columns = None,
+    on_error: OnErrorOption = "raise",
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Mine explanations and triplets from reviews."""
+    try:
+        from whyrank.mining import MiningRules, apply_review, mine, write_review
+    except ImportError as error:
+        raise MissingExtra("mine", "mining") from error
+
+    chosen = _settings(settings)
+    base = MiningRules.extra() if extra else None
+    with progress(json) as bar:
+        tasks: dict[str, object] = {}
+
+        def tell(stage: str, done: int, total: int | None) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total, remark="")
+            bar.update(tasks[stage], completed=done, total=total)  # type: ignore[arg-type]
+
+        mined = mine(
+            list(reviews),
+            columns=parse_columns(columns),  # type: ignore[arg-type]
+            rules=base,
+            threads=threads,
+            progress=tell,
+            on_error=on_error,  # type: ignore[arg-type]
+            pool=pool,
+            **chosen,
+        )
+    if review is not None and review.is_file():
+        mined = apply_review(mined, review)
+    mined.write(output)
+    if review is not None and not review.is_file():
+        write_review(mined, review)
+        note(f"groups to accept, merge or reject -> {review}; give the same command again to apply it")
+    if json:
+        print_json({"output": output, **mined.summary()})
+    else:
+        _show(mined, output, rules)
+
+
+def _settings(texts: list[str] | None) -> dict[str, object]:
+    """Rules from the command line; numbers, true, false and none as such, lists separated by commas."""
+    import dataclasses
+
+    from whyrank.mining import MiningRules
+
+    kinds = {field.name: str(field.type) for field in dataclasses.fields(MiningRules)}
+    values: dict[str, object] = {}
+    for name, text in parse_pairs(texts or [], "--set").items():
+        kind = kinds.get(name, "")
+        try:
+            if text.lower() == "none":
+                values[name] = None
+            elif kind == "bool":
+                values[name] = {"true": True, "false": False}[text.lower()]
+            elif kind == "int":
+                values[name] = int(text)
+            elif kind.startswith("float"):
+                values[name] = float(text)
+            elif kind.startswith("tuple"):
+                values[name] = tuple(word for word in text.split(",") if word)
+            else:
+                values[name] = text
+        except (ValueError, KeyError):
+            raise ParameterError(f"{name} is {text!r}; use a value of type {kind}") from None
+    return values
+
+
+def _show(mined: Mined, output: Path, rules: bool) -> None:
+    from rich.table import Table
+
+    if rules:
+        table = Table(title="What the rules dropped", title_justify="left")
+        for header in ("rule", "drops", "sentences", "for example"):
+            table.add_column(header, justify="right" if header == "sentences" else "left")
+        for row in mined.rule_report():
+            examples = row["examples"] if isinstance(row["examples"], list) else []
+            shown = "; ".join(str(text)[:60] for text in examples[:3])
+            table.add_row(str(row["rule"]), str(row["drops"]), f"{row['sentences']:,}", shown)
+        console().print(table)
+    table = Table(title="Explanations said most", title_justify="left")
+    for header in ("explanation", "records", "aspect", "sentiment"):
+        table.add_column(header, justify="right" if header in ("records", "sentiment") else "left")
+    for row in mined.explanations.head(20).iter_rows(named=True):
+        table.add_row(row["text"], f"{row['count']:,}", row["aspect"] or "", f"{row['sentiment']:+.2f}")
+    console().print(table)
+    rejected = ", ".join(f"{count:,} {cause}" for cause, count in mined.rejected.items() if count)
+    note(f"{mined!r} in {mined.seconds:.1f} s -> {output}" + (f"; reviews rejected: {rejected}" if rejected else ""))

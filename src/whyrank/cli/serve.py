@@ -1,0 +1,64 @@
+"""Command: serve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from whyrank.cli.app import Number, command, note
+
+Host = Annotated[str, typer.Option(help="The address to listen on; by default only this machine can reach it.")]
+Port = Annotated[int, typer.Option(help="The port to listen on.", min=0, max=65535)]
+StoreOption = Annotated[
+    str, typer.Option(help="Where feedback and studies are kept: a SQLAlchemy URL, such as postgresql+psycopg://...")
+]
+Prefix = Annotated[str, typer.Option(help="The path that a proxy puts before everything, such as /reasons.")]
+Titles = Annotated[Path | None, typer.Option(help="A table with columns item and title.")]
+DEFAULT_STORE = "sqlite:///whyrank.db"
+
+
+@command("serve", "whyrank serve model --split split")
+def serve_command(
+    models: Annotated[list[str], typer.Argument(help="Model folders, or name=folder; the first is the default model.")],
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    workers: Annotated[int, typer.Option(help="Processes; they share what is memory-mapped.", min=1)] = 1,
+    split: Annotated[Path | None, typer.Option(help="A split folder whose test pairs studies may use.")] = None,
+    number: Number = 1,
+    store: StoreOption = DEFAULT_STORE,
+    keys: Annotated[
+        Path | None,
+        typer.Option(help="A file with the SHA-256 of one API key a line; or set WHYRANK_API_KEYS."),
+    ] = None,
+    unprotected: Annotated[bool, typer.Option("--open", help="Listen beyond this machine without API keys.")] = False,
+    prefix: Prefix = "",
+    rate: Annotated[float, typer.Option(help="Requests per second and client; 0: no limit.", min=0)] = 100.0,
+    titles: Titles = None,
+    aspects: Annotated[
+        Path | None,
+        typer.Option(help="A table with columns id and aspect, such as a mined folder's explanations.parquet."),
+    ] = None,
+) -> None:
+    """Serve reasons over HTTP, with the page, feedback and studies; folders that are replaced are loaded anew."""
+    from whyrank.service.run import run
+    from whyrank.service.settings import Settings, read_keys
+
+    settings = Settings(
+        models=tuple(models),
+        store=store,
+        split=None if split is None else str(split),
+        split_number=number,
+        titles=None if titles is None else str(titles),
+        aspects=None if aspects is None else str(aspects),
+        keys=read_keys(keys),
+        prefix=prefix,
+        workers=workers,
+        rate=rate,
+    )
+
+    def announce(url: str) -> None:
+        note(f"page and API: {url}   stop with Ctrl-C")
+
+    run(settings, host, port, unprotected=unprotected, announce=announce)

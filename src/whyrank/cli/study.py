@@ -1,0 +1,183 @@
+"""Commands: study create, serve, results, export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whyrank.cli.app import Json, Number, Seed, SplitFolder, app, console, note, print_json
+from whyrank.cli.serve import DEFAULT_STORE, Host, Port, Prefix, StoreOption, Titles
+from whyrank.errors import ParameterError
+
+if TYPE_CHECKING:
+    from whyrank.service.store import Store
+
+study_app = typer.Typer(
+    help="The blind study: people choose which of two models' lists is closer to what was really said.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+app.add_typer(study_app, name="study")
+
+Folder = Annotated[str, typer.Argument(help="A model folder, or name=folder.")]
+StudyId = Annotated[str | None, typer.Argument(help="The study's id; the newest one unless given.")]
+Address = Annotated[str, typer.Option(help="Where participants will find the page; links begin with it.")]
+
+
+@study_app.command("create", epilog="Example: `whyrank study create split model_a model_b --cases 10`")
+def create_command(
+    split: SplitFolder,
+    a: Folder,
+    b: Folder,
+    cases: Annotated[int, typer.Option(help="Test pairs to show.", min=1, max=1000)] = 10,
+    n: Annotated[int, typer.Option("-n", help="Reasons in a list.", min=1, max=20)] = 5,
+    participants: Annotated[int, typer.Option(help="Links to make.", min=1, max=1000)] = 3,
+    agreement: Annotated[int, typer.Option(help="A case is valid when so many agree.", min=1)] = 2,
+    ties: Annotated[bool, typer.Option("--ties", help="Participants may say that both are as close.")] = False,
+    title: Annotated[str, typer.Option(help="For you; participants never see it.")] = "",
+    question: Annotated[str | None, typer.Option(help="What participants are asked.")] = None,
+    grounded: Annotated[bool, typer.Option("--grounded", help="Only what someone has said of the item.")] = False,
+    titles: Titles = None,
+    url: Address = "http://127.0.0.1:8000/",
+    store: StoreOption = DEFAULT_STORE,
+    number: Number = 1,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Draw cases from a split's test pairs, store them, and print a link for every participant."""
+    from whyrank.data import read_split
+    from whyrank.models import load
+    from whyrank.ranking.options import Options
+    from whyrank.service import study
+    from whyrank.service.names import read_titles
+    from whyrank.service.settings import named_folders
+    from whyrank.service.study_cases import sample_cases
+
+    opened = _store(store)
+    (name_a, folder_a), (name_b, folder_b) = named_folders((a, b))
+    model_a, model_b = load(folder_a), load(folder_b)
+    same = model_a.id == model_b.id
+    name_a = name_a or (folder_a.name if same else model_a.id)
+    name_b = name_b or (folder_b.name if same else model_b.id)
+    test = read_split(split, number).test
+    options = Options(grounded=grounded)
+    made = sample_cases(test, model_a, model_b, count=cases, n=n, seed=seed, options=options)
+    id_ = study.create(
+        opened,
+        made,
+        a=name_a,
+        b=name_b,
+        n=n,
+        title=title,
+        question=question,
+        people=participants,
+        agreement=agreement,
+        ties=ties,
+        seed=seed,
+        titles=read_titles(titles),
+    )
+    made_study = study.shown(opened, id_)
+    opened.close()
+    for each in made_study["participants"]:
+        each["link"] = url.rstrip("/") + "/" + each["path"]
+    if json:
+        print_json(made_study)
+        return
+    note(f"study {id_}: {name_a} against {name_b}, {cases} cases; one link for each participant:")
+    for each in made_study["participants"]:
+        typer.echo(each["link"])
+    note("next: whyrank study serve, send the links, then whyrank study results")
+
+
+@study_app.command("serve", epilog="Example: `whyrank study serve --host 0.0.0.0`")
+def serve_command(
+    host: Host = "127.0.0.1", port: Port = 8000, store: StoreOption = DEFAULT_STORE, prefix: Prefix = ""
+) -> None:
+    """Serve participants and nothing else: no models, no results, so that nobody can look behind the lists."""
+    from whyrank.service.run import run
+    from whyrank.service.settings import Settings
+
+    def announce(url: str) -> None:
+        note(f"participants only: {url}   stop with Ctrl-C")
+
+    run(Settings(store=store, prefix=prefix, study_only=True), host, port, announce=announce)
+
+
+@study_app.command("results", epilog="Example: `whyrank study results --svg chart.svg`")
+def results_command(
+    study_id: StudyId = None,
+    svg: Annotated[Path | None, typer.Option(help="Write the bar chart to this file.")] = None,
+    store: StoreOption = DEFAULT_STORE,
+    json: Json = False,
+) -> None:
+    """Show who won how many valid cases, with exact intervals, and how far participants agree."""
+    from rich.table import Table
+
+    from whyrank.atomic import new_file
+    from whyrank.service import study, study_results
+
+    opened = _store(store)
+    id_ = study_id or _newest(opened)
+    result, people = study_results.results(opened, id_), study.shown(opened, id_)["participants"]
+    opened.close()
+    if svg is not None:
+        with new_file(svg) as aside:
+            aside.write_text(study_results.chart(result), encoding="utf-8")
+    if json:
+        print_json({**result, "participants": people})
+        return
+    table = Table(title=f"study {id_} {result['title']}".rstrip(), title_justify="left")
+    for header in ("closer to what was said", "cases", "share of valid cases", "95% interval"):
+        table.add_column(header, justify="left" if header == "closer to what was said" else "right")
+    for each in result["outcomes"]:
+        share = "" if each["share"] is None else f"{each['share']:.1%}"
+        interval = "" if each["share"] is None else f"{each['low']:.1%} to {each['high']:.1%}"
+        table.add_row(each["option"], str(each["cases"]), share, interval)
+    console().print(table)
+    kappa = "not defined yet" if result["kappa"] is None else f"{result['kappa']:.2f}"
+    note(
+        f"{result['valid_cases']} of {result['cases']} cases valid, {result['answers']} answers; Fleiss' kappa {kappa}"
+    )
+    for each in people:
+        note(f"  participant {each['participant']}: {each['answered']} answered, link {each['path']}")
+
+
+@study_app.command("export", epilog="Example: `whyrank study export -o answers.csv`")
+def export_command(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The CSV file to write.")],
+    study_id: StudyId = None,
+    store: StoreOption = DEFAULT_STORE,
+    json: Json = False,
+) -> None:
+    """Write one row per answer: case, user, item, participant, choice."""
+    from whyrank.atomic import new_file
+    from whyrank.service import study_results
+
+    opened = _store(store)
+    id_ = study_id or _newest(opened)
+    text = study_results.answers_csv(opened, id_)
+    opened.close()
+    with new_file(output) as aside:
+        aside.write_text(text, encoding="utf-8")
+    answers = text.count("\n") - 1
+    if json:
+        print_json({"study": id_, "answers": answers, "output": output})
+    else:
+        note(f"study {id_}: {answers} answers -> {output}")
+
+
+def _store(url: str) -> Store:
+    from whyrank.service.store import Store
+
+    return Store(url).create()
+
+
+def _newest(store: Store) -> str:
+    from whyrank.service import study
+
+    found = study.listed(store)
+    if not found:
+        raise ParameterError("this store holds no study; make one with `whyrank study create`")
+    return str(found[0]["id"])

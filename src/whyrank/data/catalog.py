@@ -1,0 +1,152 @@
+"""What a fitted model remembers of its training data: who and what there is, and what was said of what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.data.csr import CSR
+from whyrank.data.triplets import Triplets
+from whyrank.data.vocabulary import Vocabulary
+
+RELATIONS = ("user_explanations", "item_explanations", "user_items")
+
+
+@dataclass(frozen=True, eq=False)
+class Catalog:
+    """Vocabularies, texts and relations of the training data; enough for evidence, exclusions and external ids."""
+
+    users: Vocabulary
+    items: Vocabulary
+    explanations: Vocabulary
+    texts: pl.Series | None
+    popularity: NDArray[np.int64]
+    mean_rating: NDArray[np.float32]  # of the records that hold an explanation; NaN where there are no ratings
+    user_explanations: CSR
+    item_explanations: CSR
+    user_items: CSR
+
+    @classmethod
+    def of(cls, train: Triplets) -> Catalog:
+        return cls(
+            users=train.users,
+            items=train.items,
+            explanations=train.explanations,
+            texts=train.texts,
+            popularity=train.popularity,
+            mean_rating=_mean_ratings(train),
+            user_explanations=train.user_explanations,
+            item_explanations=train.item_explanations,
+            user_items=train.user_items,
+        )
+
+    @cached_property
+    def ranks(self) -> NDArray[np.int32]:
+        """The place of each explanation when ties are broken: by popularity, then by id."""
+        return _places(self.popularity)
+
+    @cached_property
+    def item_users(self) -> CSR:
+        """U_i."""
+        seen = self.user_items
+        return CSR.from_pairs(seen.indices, seen.rows_of_entries(), len(self.items), len(self.users))
+
+    @cached_property
+    def item_popularity(self) -> NDArray[np.int64]:
+        """The number of users of each item."""
+        return np.bincount(self.user_items.indices, minlength=len(self.items))
+
+    @cached_property
+    def item_ranks(self) -> NDArray[np.int32]:
+        """As `ranks`, for items."""
+        return _places(self.item_popularity)
+
+    @cached_property
+    def sentiment(self) -> NDArray[np.float32]:
+        """From -1 to 1 per explanation: from ratings where there are ratings, from the words (VADER) otherwise."""
+        from whyrank.data.sentiment import from_ratings, from_words
+
+        if np.isnan(self.mean_rating).all():
+            return from_words(self.text_of(np.arange(len(self.explanations))))
+        return from_ratings(self.mean_rating, self.popularity)
+
+    def table(self) -> pl.DataFrame:
+        """One row per explanation: id, text, popularity, sentiment."""
+        return pl.DataFrame(
+            {
+                "id": self.explanations.ids,
+                "text": self.text_of(np.arange(len(self.explanations))),
+                "popularity": self.popularity,
+                "sentiment": self.sentiment,
+            }
+        )
+
+    def text_of(self, explanations: NDArray[np.integer]) -> pl.Series:
+        """The texts of explanations given by number."""
+        return (self.explanations.ids if self.texts is None else self.texts).gather(explanations)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Everything numeric, by name, for an artifact."""
+        arrays: dict[str, NDArray[np.generic]] = {
+            "popularity": self.popularity,
+            "mean_rating": self.mean_rating,
+        }
+        for name in RELATIONS:
+            for part, array in getattr(self, name)._asdict().items():
+                arrays[f"{name}.{part}"] = array
+        return arrays
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """Everything textual, by name, for an artifact."""
+        explanations = {"id": self.explanations.ids}
+        if self.texts is not None:
+            explanations["text"] = self.texts
+        return {
+            "users": pl.DataFrame({"id": self.users.ids}),
+            "items": pl.DataFrame({"id": self.items.ids}),
+            "explanations": pl.DataFrame(explanations),
+        }
+
+    @classmethod
+    def restore(cls, arrays: Mapping[str, NDArray[np.generic]], tables: Mapping[str, pl.DataFrame]) -> Catalog:
+        """The catalog behind `arrays()` and `tables()`."""
+        pool = tables["explanations"]
+        relations = {name: _relation(arrays, name) for name in RELATIONS}
+        return cls(
+            users=Vocabulary(tables["users"]["id"], "user"),
+            items=Vocabulary(tables["items"]["id"], "item"),
+            explanations=Vocabulary(pool["id"], "explanation"),
+            texts=pool["text"] if "text" in pool.columns else None,
+            popularity=arrays["popularity"].view(np.int64),
+            mean_rating=arrays["mean_rating"].view(np.float32),
+            **relations,
+        )
+
+
+def _relation(arrays: Mapping[str, NDArray[np.generic]], name: str) -> CSR:
+    indptr, indices, counts = (arrays[f"{name}.{part}"] for part in CSR._fields)
+    return CSR(indptr.view(np.int64), indices.view(np.int32), counts.view(np.int32))
+
+
+def _places(popularity: NDArray[np.int64]) -> NDArray[np.int32]:
+    places = np.empty(len(popularity), np.int32)
+    places[np.argsort(-popularity, kind="stable")] = np.arange(len(popularity), dtype=np.int32)
+    return places
+
+
+def _mean_ratings(train: Triplets) -> NDArray[np.float32]:
+    """The mean rating of each explanation's records."""
+    means = np.full(len(train.explanations), np.nan, np.float32)
+    if train.rating is None:
+        return means
+    rating = np.repeat(train.rating, train.record_explanations.sizes())
+    known = ~np.isnan(rating)
+    total = np.bincount(train.explanation[known], weights=rating[known], minlength=len(means))
+    count = np.bincount(train.explanation[known], minlength=len(means))
+    np.divide(total, count, out=means, where=count > 0, casting="unsafe")
+    return means

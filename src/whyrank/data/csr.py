@@ -1,0 +1,58 @@
+"""Compressed rows of sorted column numbers: the one shape in which relations are looked up."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class CSR(NamedTuple):
+    """Row number -> sorted column numbers without repeats, and how often each stood there.
+
+    >>> csr = CSR.from_pairs(np.array([1, 0, 1, 1]), np.array([2, 0, 0, 2]), rows=2, columns=3)
+    >>> csr.row(1).tolist(), csr.counts[csr.indptr[1]:].tolist()
+    ([0, 2], [1, 2])
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    counts: NDArray[np.int32]
+
+    @classmethod
+    def from_pairs(cls, rows_of: NDArray[np.integer], columns_of: NDArray[np.integer], rows: int, columns: int) -> CSR:
+        """Group pairs (row, column), in any order and with repeats, into sorted rows."""
+        keys = rows_of.astype(np.int64) * columns + columns_of
+        keys.sort()
+        first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])) if len(keys) else keys
+        counts = np.diff(first, append=len(keys)).astype(np.int32)
+        keys = keys[first]
+        row, column = np.divmod(keys, max(columns, 1))
+        indptr = np.zeros(rows + 1, np.int64)
+        np.cumsum(np.bincount(row, minlength=rows), out=indptr[1:])
+        return cls(indptr, column.astype(np.int32), counts)
+
+    @property
+    def rows(self) -> int:
+        return len(self.indptr) - 1
+
+    def row(self, number: int) -> NDArray[np.int32]:
+        """The columns of one row."""
+        return self.indices[self.indptr[number] : self.indptr[number + 1]]
+
+    def sizes(self) -> NDArray[np.int64]:
+        """How many columns each row has."""
+        return np.diff(self.indptr)
+
+    def rows_of_entries(self) -> NDArray[np.int32]:
+        """The row number of every entry, in order."""
+        return np.repeat(np.arange(self.rows, dtype=np.int32), self.sizes())
+
+    def take(self, rows: NDArray[np.integer]) -> CSR:
+        """The given rows, in the given order, as a CSR of their own."""
+        starts, sizes = self.indptr[rows], self.sizes()[rows]
+        indptr = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(sizes, out=indptr[1:])
+        entries = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], sizes)
+        return CSR(indptr, self.indices[entries], self.counts[entries])

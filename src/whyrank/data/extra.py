@@ -1,0 +1,243 @@
+"""The EXTRA folder: records with explanation ids, in pickled or in text form, and numbered folders of index files."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Literal, NoReturn
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.atomic import new_file
+from whyrank.data.problems import Problems
+from whyrank.data.tables import first_line
+from whyrank.data.triplets import Triplets
+from whyrank.errors import DataError
+
+RECORD = {"user": pl.String, "item": pl.String, "rating": pl.String, "time": pl.String}
+LISTS = {"explanations": pl.List(pl.String), "sentences": pl.List(pl.String)}
+
+
+def is_extra(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in ("IDs.pickle", "IDs.txt"))
+
+
+def read_extra(folder: str | Path, problems: Problems | None = None) -> Triplets:
+    """Read an EXTRA folder; records keep their order, so that its index files stay valid."""
+    folder, problems = Path(folder), problems or Problems()
+    pickled = (folder / "IDs.pickle").is_file()
+    records = _read_pickle(folder / "IDs.pickle", problems) if pickled else _read_text(folder / "IDs.txt", problems)
+    records = records.with_row_index("record")
+    frame = records.explode("explanations", "sentences").rename({"explanations": "explanation"})
+    texts = _read_texts(folder)
+    sentences = frame.select("sentences").join(
+        texts.rename({"explanation": "sentences"}), on="sentences", how="left", maintain_order="left"
+    )
+    frame = frame.drop("sentences").with_columns(sentence=sentences["text"])
+    frame = frame.drop(name for name in ("rating", "time", "sentence") if frame[name].null_count() == len(frame))
+    try:
+        return Triplets.from_frame(frame, texts=texts)
+    except DataError as error:
+        raise DataError(error.problem, path=folder, column=error.column, expected=error.expected) from error
+
+
+def write_extra(triplets: Triplets, folder: str | Path, form: Literal["pickle", "text", "both"] = "both") -> Path:
+    """Write an EXTRA folder that the published code can read.
+
+    Its ids are digit strings: explanations 0, 1, ... in the order of the vocabulary, then the users' own sentences
+    where the triplets have them.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    frame, texts = _numbered(triplets)
+    if form in ("pickle", "both"):
+        with new_file(folder / "IDs.pickle") as aside:
+            aside.write_bytes(pickle.dumps(frame.to_dicts(), protocol=4))
+        with new_file(folder / "id2exp.json") as aside:
+            aside.write_text(json.dumps(dict(enumerate(texts)), indent=1, ensure_ascii=False), encoding="utf-8")
+    if form in ("text", "both"):
+        with new_file(folder / "IDs.txt") as aside:
+            aside.write_text("\n".join(_lines(frame, folder)) + "\n", encoding="utf-8")
+        with new_file(folder / "id2exp.txt") as aside:
+            cleaned = (text.replace("\n", " ") for text in texts)
+            aside.write_text("".join(f"{number}::{text}\n" for number, text in enumerate(cleaned)), encoding="utf-8")
+    return folder
+
+
+def read_index(path: Path, records: int) -> NDArray[np.int64]:
+    """Record numbers separated by white space, each below `records`."""
+    try:
+        numbers = np.array([int(word) for word in path.read_text(encoding="utf-8").split()], np.int64)
+    except (OSError, UnicodeDecodeError, ValueError, OverflowError) as error:
+        raise DataError(f"not an index file: {first_line(error)}", path=path, expected="record numbers") from error
+    if len(numbers) and (numbers.min() < 0 or numbers.max() >= records):
+        bad = int(numbers[(numbers < 0) | (numbers >= records)][0])
+        raise DataError(f"record {bad} does not exist", path=path, expected=f"numbers from 0 to {records - 1}")
+    if len(np.unique(numbers)) != len(numbers):
+        raise DataError("a record is listed twice", path=path)
+    return numbers
+
+
+def write_index(path: Path, numbers: NDArray[np.integer]) -> None:
+    with new_file(path) as aside:
+        aside.write_text(" ".join(map(str, numbers.tolist())), encoding="utf-8")
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Builds lists, dicts, tuples, texts and numbers; anything that would import or call something is refused."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}; only plain containers and scalars are read")
+
+    def persistent_load(self, _: object) -> NoReturn:
+        raise pickle.UnpicklingError("it holds persistent references")
+
+
+def _read_pickle(path: Path, problems: Problems) -> pl.DataFrame:
+    try:
+        with path.open("rb") as handle:
+            documents = _PlainUnpickler(handle).load()
+    except Exception as error:  # a hostile pickle may raise nearly anything
+        raise DataError(
+            f"not a readable pickle: {first_line(error)}", path=path, expected="a list of records"
+        ) from error
+    if not isinstance(documents, list) or not documents:
+        raise DataError("no records", path=path, expected="a non-empty list of dicts")
+    rows = []
+    for number, document in enumerate(documents, 1):
+        try:
+            rows.append(_checked(document))
+        except (KeyError, TypeError, ValueError) as error:
+            problems.add(
+                DataError(
+                    f"broken record: {first_line(error)}",
+                    path=path,
+                    row=number,
+                    expected="user, item, exp_idx",
+                )
+            )
+    return pl.DataFrame(rows, schema={**RECORD, **LISTS}, orient="row")
+
+
+def _checked(document: object) -> tuple[object, ...]:
+    """One pickled record as a row; raises on anything that is not as EXTRA writes it."""
+    if not isinstance(document, dict):
+        raise TypeError("not a dict")
+    explanations = [_id(each) for each in document["exp_idx"]]
+    sentences = [_id(each) for each in document.get("oexp_idx", explanations)]
+    if not explanations or len(sentences) != len(explanations):
+        raise ValueError("exp_idx and oexp_idx must be non-empty and of one length")
+    rating, time = (document.get(name) for name in ("rating", "time"))
+    texts = (None if value is None else str(value) for value in (rating, time))
+    return _id(document["user"]), _id(document["item"]), *texts, explanations, sentences
+
+
+def _id(value: object) -> str:
+    if not isinstance(value, str | int) or value == "":
+        raise ValueError(f"not an id: {value!r}")
+    return str(value)
+
+
+def _read_text(path: Path, problems: Problems) -> pl.DataFrame:
+    """Lines user::item::rating[::time]::explanations::sentences, the last two with `:` inside."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot be read: {first_line(error)}", path=path) from error
+    if not data.strip():
+        raise DataError("the file is empty", path=path)
+    rows = []
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            fields = line.decode().split("::")
+        except UnicodeDecodeError:
+            problems.add(DataError("undecodable bytes", path=path, row=number, expected="UTF-8"))
+            continue
+        if len(fields) not in (5, 6):
+            expected = "user::item::rating[::time]::explanations::sentences"
+            problems.add(DataError(f"wrong number of fields: {len(fields)}", path=path, row=number, expected=expected))
+            continue
+        time = fields[3] if len(fields) == 6 else None
+        explanations, sentences = fields[-2].split(":"), fields[-1].split(":")
+        if not (fields[0] and fields[1] and all(explanations)):
+            problems.add(DataError("empty id", path=path, row=number))
+        elif len(explanations) != len(sentences):
+            problems.add(DataError("explanations and sentences differ in number", path=path, row=number))
+        else:
+            rows.append((fields[0], fields[1], fields[2] or None, time, explanations, sentences))
+    return pl.DataFrame(rows, schema={**RECORD, **LISTS}, orient="row")
+
+
+def _read_texts(folder: Path) -> pl.DataFrame:
+    """id -> text, of explanations and of original sentences."""
+    json_path, text_path = folder / "id2exp.json", folder / "id2exp.txt"
+    try:
+        if json_path.is_file():
+            mapping = json.loads(json_path.read_text(encoding="utf-8"))
+            if not isinstance(mapping, dict) or not all(isinstance(text, str) for text in mapping.values()):
+                raise ValueError("not an object of texts")
+            pairs = list(mapping.items())
+        elif text_path.is_file():
+            lines = text_path.read_text(encoding="utf-8").split("\n")
+            if any("::" not in line for line in lines if line):
+                raise ValueError("a line without ::")
+            pairs = [(line.split("::", 1)[0], line.split("::", 1)[1]) for line in lines if line]
+        else:
+            pairs = []
+    except (OSError, ValueError, RecursionError) as error:
+        path = json_path if json_path.is_file() else text_path
+        raise DataError(
+            f"not a table of texts: {first_line(error)}", path=path, expected="explanation id -> text"
+        ) from error
+    return pl.DataFrame(pairs, schema={"explanation": pl.String, "text": pl.String}, orient="row")
+
+
+def _numbered(triplets: Triplets) -> tuple[pl.DataFrame, list[str]]:
+    """Records as EXTRA has them, and the texts of its ids in order."""
+    texts = triplets.text_of(np.arange(len(triplets.explanations))).to_list()
+    said = triplets.explanation.astype(np.int64)
+    if triplets.sentences is not None:
+        own = triplets.sentences.fill_null("").unique(maintain_order=True)
+        said = len(texts) + triplets.sentences.fill_null("").cast(pl.Enum(own)).to_physical().to_numpy()
+        texts = texts + own.to_list()
+    indptr = triplets.record_explanations.indptr
+    columns: dict[str, object] = {
+        "user": triplets.users.terms(triplets.record_user),
+        "item": triplets.items.terms(triplets.record_item),
+    }
+    if triplets.rating is not None:
+        columns["rating"] = pl.Series(triplets.rating, dtype=pl.Float64).fill_nan(None)
+    if triplets.time is not None:
+        columns["time"] = pl.Series(triplets.time)
+    columns["exp_idx"] = _lists(triplets.explanation, indptr)
+    columns["oexp_idx"] = _lists(said, indptr)
+    return pl.DataFrame(columns), texts
+
+
+def _lines(records: pl.DataFrame, folder: Path) -> list[str]:
+    """Records as lines of IDs.txt; a missing rating is an empty field, a missing time no field."""
+    for name in ("user", "item"):
+        unfit = records[name].str.contains(r"::|[\r\n]|^:|:$")
+        if unfit.any():
+            bad = records[name].filter(unfit)[0]
+            raise DataError(
+                f"the id {bad!r} cannot stand in IDs.txt",
+                path=folder,
+                column=name,
+                expected="no '::' or line break",
+            )
+    rating = pl.col("rating").cast(pl.String).fill_null("") if "rating" in records.columns else pl.lit("")
+    time = [pl.col("time").cast(pl.String)] if "time" in records.columns else []
+    lists = [pl.col(name).list.join(":") for name in ("exp_idx", "oexp_idx")]
+    return records.select(pl.concat_str("user", "item", rating, *time, *lists, separator="::")).to_series().to_list()
+
+
+def _lists(numbers: NDArray[np.integer], indptr: NDArray[np.int64]) -> pl.Series:
+    """Digit strings, grouped by record."""
+    record = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    table = pl.DataFrame({"record": record, "number": numbers})
+    grouped = table.group_by("record", maintain_order=True).agg(pl.col("number").cast(pl.String))
+    return grouped["number"]

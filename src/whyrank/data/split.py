@@ -1,0 +1,263 @@
+"""Splits of records into training, validation and test: the paper's protocol, a time-ordered one, and their folder."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, TypedDict
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.atomic import new_folder
+from whyrank.data.extra import is_extra, read_extra, read_index, write_index
+from whyrank.data.tables import first_line
+from whyrank.data.triplets import Triplets
+from whyrank.errors import DataError, ParameterError
+
+FORMAT = 1
+Method = Literal["random", "time"]
+Records = NDArray[np.int64]
+
+
+class SplitInfo(TypedDict):
+    """How a split was drawn."""
+
+    method: str
+    seed: int
+    test: float
+    validation: float
+    number: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Split:
+    """Records in three parts that share vocabularies. Tune on `validation`, touch `test` once.
+
+    `train` and `validation` together are the paper's training part: `training`.
+    """
+
+    data: Triplets
+    train_records: Records
+    validation_records: Records
+    test_records: Records
+    info: SplitInfo
+
+    @cached_property
+    def train(self) -> Triplets:
+        return self.data.take(self.train_records)
+
+    @cached_property
+    def validation(self) -> Triplets:
+        return self.data.take(self.validation_records)
+
+    @cached_property
+    def test(self) -> Triplets:
+        return self.data.take(self.test_records)
+
+    @cached_property
+    def training(self) -> Triplets:
+        """Train and validation together, for the last fit after tuning."""
+        return self.data.take(np.sort(np.concatenate([self.train_records, self.validation_records])))
+
+    def __repr__(self) -> str:
+        parts = (self.train_records, self.validation_records, self.test_records)
+        train, validation, test = (f"{len(part):,}" for part in parts)
+        return f"Split({train} train, {validation} validation, {test} test records; seed {self.info['seed']})"
+
+    def thinned(self, share: float) -> Split:
+        """Training (with validation) cut down to `share` of all records, the test part untouched (sparsity experiment).
+
+        The records that stay are the same ones for a larger share, so that shares are nested.
+        """
+        parts = (self.train_records, self.validation_records)
+        have = sum(map(len, parts))
+        wanted = round(share * self.data.records)
+        if not 0 < wanted <= have:
+            most = have / self.data.records
+            raise ParameterError(f"share is {share}; use a number above 0 and at most {most:.2f}, the training part")
+        train, validation = (self._first(part, round(len(part) * wanted / have)) for part in parts)
+        return replace(self, train_records=train, validation_records=validation)
+
+    def _first(self, records: Records, count: int) -> Records:
+        """The first `count` of the records in an order that depends on the seed only."""
+        rng = np.random.default_rng([self.info["seed"], self.info["number"], 1])
+        return np.sort(rng.permutation(records)[:count])
+
+    def write(self, folder: str | Path) -> Path:
+        """Write a split folder with this one split."""
+        return write_splits([self], folder)
+
+
+def split_records(
+    triplets: Triplets,
+    *,
+    seed: int = 0,
+    test: float = 0.3,
+    validation: float = 0.1,
+    method: Method = "random",
+    number: int = 1,
+) -> Split:
+    """Divide records 70/30 into training and test, and draw 10% of training for validation.
+
+    `method="random"` is the paper's: every user, item and explanation keeps at least one record in training (and in
+    the part of it that is not validation); where that needs more than 70%, training is larger. `method="time"` puts
+    the latest records into test and the latest of the rest into validation; users, items and explanations may be cold
+    there.
+    """
+    for name, share in (("test", test), ("validation", validation)):
+        if not 0 <= share < 1:
+            raise ParameterError(f"{name} is {share}; use a share from 0 to below 1")
+    if method not in ("random", "time"):
+        raise ParameterError(f"method is {method!r}; use 'random' or 'time'")
+    info = SplitInfo(method=method, seed=seed, test=test, validation=validation, number=number)
+    order, cover = _by_time(triplets) if method == "time" else _at_random(triplets, seed, number)
+    training = max(triplets.records - round(test * triplets.records), int(cover))
+    held = min(round(validation * training), training - int(cover))
+    train, held_out, rest = np.split(order, [training - held, training])
+    return Split(triplets, np.sort(train), np.sort(held_out), np.sort(rest), info)
+
+
+def splits(triplets: Triplets, repeats: int = 5, *, seed: int = 0, **options: float | Method) -> list[Split]:
+    """The protocol repeated: splits 1 to `repeats`, each with randomness of its own derived from `seed`."""
+    return [split_records(triplets, seed=seed, number=number, **options) for number in range(1, repeats + 1)]  # type: ignore[arg-type]
+
+
+def is_split(folder: Path) -> bool:
+    return (folder / "split.json").is_file()
+
+
+def write_splits(parts: list[Split], folder: str | Path) -> Path:
+    """Write a folder that travels alone: the triplets, numbered folders of index files, and how it was drawn."""
+    data = parts[0].data
+    with new_folder(folder) as aside:
+        data.frame(record=True).write_parquet(aside / "triplets.parquet")
+        for number, part in enumerate(parts, 1):
+            (aside / str(number)).mkdir()
+            for name in ("train", "validation", "test"):
+                write_index(aside / str(number) / f"{name}.index", getattr(part, f"{name}_records"))
+        document = {
+            "format": FORMAT,
+            "data": data.digest(),
+            "records": data.records,
+            "splits": [part.info for part in parts],
+        }
+        (aside / "split.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    return Path(folder)
+
+
+def read_split(folder: str | Path, number: int = 1) -> Split:
+    """Read and verify split `number` of a split folder or of an EXTRA folder with numbered index folders.
+
+    An EXTRA folder has no validation part: a tenth of its training records is drawn for it, by the number as the seed.
+    """
+    folder = Path(folder)
+    if is_split(folder):
+        return read_splits(folder)[_checked_number(folder, number) - 1]
+    if not is_extra(folder):
+        raise DataError("not a split folder", path=folder, expected="split.json, or an EXTRA folder")
+    _checked_number(folder, number)
+    return _extra_split(folder, read_extra(folder), number)
+
+
+def read_splits(folder: str | Path) -> list[Split]:
+    """All splits of a folder, over one copy of the data."""
+    folder = Path(folder)
+    numbers = split_numbers(folder)
+    if not is_split(folder):
+        data = read_extra(folder)
+        return [_extra_split(folder, data, number) for number in numbers]
+    try:
+        document = json.loads((folder / "split.json").read_text(encoding="utf-8"))
+        expected, infos = document["data"], [_info(info) for info in document["splits"]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(f"not a split description: {first_line(error)}", path=folder / "split.json") from error
+    data = _read_triplets(folder)
+    if data.digest() != expected:
+        raise DataError("the triplets are not those that were split", path=folder / "triplets.parquet")
+    return [_indexed(folder, data, number, info) for number, info in zip(numbers, infos, strict=False)]
+
+
+def split_numbers(folder: Path) -> list[int]:
+    """The numbered folders that hold index files: 1, 2, ..."""
+    if not folder.is_dir():
+        raise DataError("no such folder", path=folder)
+    numbers = [int(each.name) for each in folder.iterdir() if re.fullmatch(r"[1-9][0-9]{0,4}", each.name)]
+    found = sorted(number for number in numbers if (folder / str(number) / "train.index").is_file())
+    if not found:
+        raise DataError("no numbered folder with train.index", path=folder, expected="1/train.index, 1/test.index")
+    return found
+
+
+def _checked_number(folder: Path, number: int) -> int:
+    numbers = split_numbers(folder)
+    if number not in numbers:
+        raise DataError(f"no split {number}", path=folder, expected=f"one of {', '.join(map(str, numbers))}")
+    return number
+
+
+def _read_triplets(folder: Path) -> Triplets:
+    try:
+        return Triplets.from_frame(pl.read_parquet(folder / "triplets.parquet"))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DataError(f"cannot be read: {first_line(error)}", path=folder / "triplets.parquet") from error
+
+
+def _indexed(folder: Path, data: Triplets, number: int, info: SplitInfo) -> Split:
+    inside = folder / str(number)
+    parts = [read_index(inside / f"{name}.index", data.records) for name in ("train", "validation", "test")]
+    if len(np.unique(np.concatenate(parts))) != sum(map(len, parts)):
+        raise DataError("a record is in two parts", path=inside)
+    return Split(data, parts[0], parts[1], parts[2], info)
+
+
+def _info(document: dict[str, object]) -> SplitInfo:
+    """What a split.json says of one split, checked."""
+    return SplitInfo(
+        method=str(document["method"]),
+        seed=int(str(document["seed"])),
+        test=float(str(document["test"])),
+        validation=float(str(document["validation"])),
+        number=int(str(document["number"])),
+    )
+
+
+def _extra_split(folder: Path, data: Triplets, number: int) -> Split:
+    inside = folder / str(number)
+    training, test = (np.sort(read_index(inside / f"{name}.index", data.records)) for name in ("train", "test"))
+    if len(np.intersect1d(training, test)):
+        raise DataError("a record is in two parts", path=inside)
+    inner = split_records(data.take(training), seed=number, test=0.0)
+    info = SplitInfo(method="extra", seed=number, test=len(test) / data.records, validation=0.1, number=number)
+    return Split(data, training[inner.train_records], training[inner.validation_records], test, info)
+
+
+def _at_random(triplets: Triplets, seed: int, number: int) -> tuple[Records, int]:
+    """A random order of records whose first `cover` hold every user, item and explanation that occurs."""
+    shuffled = np.random.default_rng([seed, number]).permutation(triplets.records)
+    place = np.empty(triplets.records, np.int64)
+    place[shuffled] = np.arange(triplets.records)
+    said_in = np.repeat(np.arange(triplets.records), triplets.record_explanations.sizes())
+    needed = np.zeros(triplets.records, bool)
+    needed[_earliest(triplets.record_user, place)] = True
+    needed[_earliest(triplets.record_item, place)] = True
+    needed[said_in[_earliest(triplets.explanation, place[said_in])]] = True
+    first = needed[shuffled]
+    return np.concatenate([shuffled[first], shuffled[~first]]), int(needed.sum())
+
+
+def _earliest(groups: NDArray[np.int32], place: Records) -> Records:
+    """For each group that occurs, the entry with the smallest place."""
+    order = np.argsort(place, kind="stable")
+    _, first = np.unique(groups[order], return_index=True)
+    return order[first]
+
+
+def _by_time(triplets: Triplets) -> tuple[Records, int]:
+    if triplets.time is None:
+        raise DataError("a split by time needs times", column="time", expected="a time column")
+    return np.argsort(triplets.time, kind="stable"), 0

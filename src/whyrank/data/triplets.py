@@ -1,0 +1,323 @@
+"""Triplets: who said what of which item, interned once and looked up from every side."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.data.csr import CSR
+from whyrank.data.vocabulary import Vocabulary
+from whyrank.errors import DataError
+
+if TYPE_CHECKING:
+    from whyrank.data.split import Split
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Triplets:
+    """An immutable set of records, each a (user, item) pair with its set of explanations.
+
+    Read it with `whyrank.read`, mine it with `whyrank.mine`, or make it from a table:
+
+    >>> frame = pl.DataFrame({"user": ["ann", "ann"], "item": ["inn", "inn"], "explanation": ["quiet", "clean"]})
+    >>> Triplets.from_frame(frame)
+    Triplets(1 user, 1 item, 2 explanations, 1 record, 2 triplets)
+    """
+
+    users: Vocabulary
+    items: Vocabulary
+    explanations: Vocabulary
+    record_user: NDArray[np.int32]
+    record_item: NDArray[np.int32]
+    record_explanations: CSR
+    texts: pl.Series | None = None  # one per explanation; None: the id is the text
+    rating: NDArray[np.float32] | None = None  # one per record, NaN where unknown
+    time: NDArray[np.int64] | None = None  # one per record, seconds since 1970 (or the source's own integers)
+    sentences: pl.Series | None = None  # one per triplet: the words the user wrote, where mined
+
+    @classmethod
+    def from_frame(cls, frame: pl.DataFrame, *, texts: pl.DataFrame | None = None) -> Triplets:
+        """Intern a table of triplets: columns user, item, explanation; optional rating, time, text, sentence.
+
+        Records come out sorted by (user, item), so the order of the rows does not matter. A repeated triplet counts
+        once. `texts` maps ids to texts (columns explanation, text) when the table itself has no text column. A column
+        `record` of integers, where there is one, says which rows make a record and in which order records stand.
+        """
+        strings = _id_columns(frame)
+        users, items, explanations = (Vocabulary.of(series, series.name) for series in strings)
+        user, item, explanation = (
+            vocabulary.intern(series) for vocabulary, series in zip((users, items, explanations), strings, strict=True)
+        )
+        if "record" in frame.columns:
+            pair = frame["record"].cast(pl.Int64).to_numpy()
+        else:
+            pair = user.astype(np.int64) * len(items) + item
+        order = _order(pair, explanation, len(explanations))
+        user, item, explanation, pair = user[order], item[order], explanation[order], pair[order]
+        new_pair = _changes(pair)
+        kept = new_pair | _changes(explanation)
+        starts = np.flatnonzero(new_pair)
+        counts = np.diff(np.append(np.flatnonzero(kept), len(order))).astype(np.int32)
+        indptr = np.zeros(len(starts) + 1, np.int64)
+        np.cumsum(np.add.reduceat(kept, starts, dtype=np.int64), out=indptr[1:])
+        return cls(
+            users=users,
+            items=items,
+            explanations=explanations,
+            record_user=user[starts],
+            record_item=item[starts],
+            record_explanations=CSR(indptr, explanation[kept], counts),
+            texts=_texts(frame, texts, explanations),
+            rating=_per_record(frame, "rating", order, starts),
+            time=_times(frame, order, starts),
+            sentences=frame["sentence"].cast(pl.String).gather(order[kept]) if "sentence" in frame.columns else None,
+        )
+
+    # -- sizes ---------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """The number of triplets."""
+        return len(self.record_explanations.indices)
+
+    @property
+    def records(self) -> int:
+        """The number of records."""
+        return len(self.record_user)
+
+    def __repr__(self) -> str:
+        sizes = (
+            (len(self.users), "user"),
+            (len(self.items), "item"),
+            (len(self.explanations), "explanation"),
+            (self.records, "record"),
+            (len(self), "triplet"),
+        )
+        return f"Triplets({', '.join(f'{count:,} {name}' + 's' * (count != 1) for count, name in sizes)})"
+
+    # -- per triplet, record by record ---------------------------------------------------------------------------------
+
+    @cached_property
+    def user(self) -> NDArray[np.int32]:
+        return np.repeat(self.record_user, self.record_explanations.sizes())
+
+    @cached_property
+    def item(self) -> NDArray[np.int32]:
+        return np.repeat(self.record_item, self.record_explanations.sizes())
+
+    @property
+    def explanation(self) -> NDArray[np.int32]:
+        return self.record_explanations.indices
+
+    # -- views, built on first use -------------------------------------------------------------------------------------
+
+    @cached_property
+    def user_explanations(self) -> CSR:
+        """E_u, with the number of records of the user that hold the explanation."""
+        return CSR.from_pairs(self.user, self.explanation, len(self.users), len(self.explanations))
+
+    @cached_property
+    def item_explanations(self) -> CSR:
+        """E_i, with the number of records of the item that hold the explanation."""
+        return CSR.from_pairs(self.item, self.explanation, len(self.items), len(self.explanations))
+
+    @cached_property
+    def user_items(self) -> CSR:
+        """I_u."""
+        return CSR.from_pairs(self.record_user, self.record_item, len(self.users), len(self.items))
+
+    @cached_property
+    def item_users(self) -> CSR:
+        """U_i."""
+        return CSR.from_pairs(self.record_item, self.record_user, len(self.items), len(self.users))
+
+    @cached_property
+    def popularity(self) -> NDArray[np.int64]:
+        """The number of triplets of each explanation."""
+        return np.bincount(self.explanation, minlength=len(self.explanations))
+
+    def text_of(self, explanations: NDArray[np.integer]) -> pl.Series:
+        """The texts of explanations given by number."""
+        return (self.explanations.ids if self.texts is None else self.texts).gather(explanations)
+
+    # -- other triplets ------------------------------------------------------------------------------------------------
+
+    def take(self, records: NDArray[np.integer]) -> Triplets:
+        """The given records, in the given order, under the same vocabularies."""
+        entries = self._entries(records) if self.sentences is not None else None
+        return replace(
+            self,
+            record_user=self.record_user[records],
+            record_item=self.record_item[records],
+            record_explanations=self.record_explanations.take(records),
+            rating=None if self.rating is None else self.rating[records],
+            time=None if self.time is None else self.time[records],
+            sentences=None if self.sentences is None or entries is None else self.sentences.gather(entries),
+        )
+
+    def filtered(
+        self, *, user_pairs: int = 1, item_pairs: int = 1, explanation_uses: int = 1, rounds: int = 1000
+    ) -> Triplets:
+        """Only users and items with enough pairs and explanations used often enough, repeated until stable."""
+        frame = self.frame()
+        for _ in range(rounds):
+            before = len(frame)
+            pairs = frame.select("user", "item").unique()
+            enough = {
+                "user": pairs.group_by("user").len().filter(pl.col("len") >= user_pairs),
+                "item": pairs.group_by("item").len().filter(pl.col("len") >= item_pairs),
+                "explanation": frame.group_by("explanation").len().filter(pl.col("len") >= explanation_uses),
+            }
+            for name, kept in enough.items():
+                frame = frame.join(kept.select(name), on=name, how="semi")
+            if len(frame) == before:
+                break
+        if not len(frame):
+            raise DataError("nothing is left after filtering", expected="lower thresholds")
+        return Triplets.from_frame(frame)
+
+    def frame(self, *, record: bool = False) -> pl.DataFrame:
+        """The triplets as a table with external ids; with `record`, the number of each row's record comes first."""
+        sizes = self.record_explanations.sizes()
+        numbered = {"record": pl.Series(self.record_explanations.rows_of_entries())} if record else {}
+        columns: dict[str, pl.Series] = {
+            **numbered,
+            "user": self.users.terms(self.user),
+            "item": self.items.terms(self.item),
+            "explanation": self.explanations.terms(self.explanation),
+        }
+        if self.texts is not None:
+            columns["text"] = self.texts.gather(self.explanation)
+        if self.rating is not None:
+            columns["rating"] = pl.Series(np.repeat(self.rating, sizes), dtype=pl.Float32).fill_nan(None)
+        if self.time is not None:
+            columns["time"] = pl.Series(np.repeat(self.time, sizes), dtype=pl.Int64)
+        if self.sentences is not None:
+            columns["sentence"] = self.sentences
+        return pl.DataFrame(columns)
+
+    def split(self, seed: int = 0, **options: object) -> Split:
+        """The paper's protocol: see `whyrank.data.split.split_records` for the options."""
+        from whyrank.data.split import split_records
+
+        return split_records(self, seed=seed, **options)  # type: ignore[arg-type]
+
+    def write(self, path: str | Path) -> Path:
+        """Write to a file or folder; the form follows the name (see `whyrank.data.write`)."""
+        from whyrank.data.files import write
+
+        return write(self, path)
+
+    def digest(self) -> str:
+        """SHA-256 of everything the triplets hold; equal data has an equal digest."""
+        hasher = hashlib.sha256()
+        for vocabulary in (self.users, self.items, self.explanations):
+            hasher.update(vocabulary.digest().encode())
+        arrays = (self.record_user, self.record_item, *self.record_explanations[:2], self.rating, self.time)
+        for array in arrays:
+            hasher.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
+        hasher.update(b"-" if self.texts is None else Vocabulary(self.texts).digest().encode())
+        return hasher.hexdigest()
+
+    def _entries(self, records: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The places of the records' triplets among all triplets."""
+        places = CSR(
+            self.record_explanations.indptr,
+            np.arange(len(self), dtype=np.int32),
+            np.empty(len(self), np.int32),
+        )
+        return places.take(records).indices.astype(np.int64)
+
+
+def _id_columns(frame: pl.DataFrame) -> list[pl.Series]:
+    """The three id columns as strings, none missing or empty."""
+    columns = []
+    for name in ("user", "item", "explanation"):
+        if name not in frame.columns:
+            raise DataError("missing column", column=name, expected="columns user, item and explanation")
+        series = frame[name].cast(pl.String)
+        empty = series.is_null() | (series == "")
+        if empty.any():
+            raise DataError("empty id", row=int(empty.arg_true()[0]) + 1, column=name, expected="a non-empty id")
+        columns.append(series)
+    if not len(frame):
+        raise DataError("no triplets", expected="at least one row")
+    return columns
+
+
+def _order(pair: NDArray[np.int64], explanation: NDArray[np.int32], explanations: int) -> NDArray[np.int64]:
+    """The stable order by pair, then explanation; one sort of one key where the key fits 63 bits."""
+    if int(pair.max(initial=0)) < (1 << 62) // max(explanations, 1) and int(pair.min(initial=0)) >= 0:
+        return np.argsort(pair * explanations + explanation, kind="stable")
+    return np.lexsort((explanation, pair))
+
+
+def _changes(sorted_numbers: NDArray[np.integer]) -> NDArray[np.bool_]:
+    return np.concatenate([[True], sorted_numbers[1:] != sorted_numbers[:-1]])
+
+
+def _texts(frame: pl.DataFrame, texts: pl.DataFrame | None, explanations: Vocabulary) -> pl.Series | None:
+    """One text per explanation: from the table's own text column, or from a table of texts; the first one wins."""
+    if texts is None:
+        if "text" not in frame.columns:
+            return None
+        texts = frame.select("explanation", "text")
+    known = texts.select(pl.col("explanation").cast(pl.String), pl.col("text").cast(pl.String)).drop_nulls()
+    known = known.unique("explanation", keep="first", maintain_order=True)
+    ids = pl.DataFrame({"explanation": explanations.ids})
+    joined = ids.join(known, on="explanation", how="left", maintain_order="left")
+    return joined.select(pl.coalesce("text", "explanation").alias("text"))["text"]
+
+
+def _per_record(
+    frame: pl.DataFrame, name: str, order: NDArray[np.int64], starts: NDArray[np.int64]
+) -> NDArray[np.float32] | None:
+    """The mean of a numeric column over the rows of each record, NaN where all are missing."""
+    if name not in frame.columns:
+        return None
+    try:
+        values = frame[name].cast(pl.Float64).to_numpy()[order]
+    except pl.exceptions.InvalidOperationError as error:
+        raise DataError("not a number", column=name, expected="numbers") from error
+    known = ~np.isnan(values)
+    totals = np.add.reduceat(np.where(known, values, 0.0), starts)
+    counts = np.add.reduceat(known.astype(np.int64), starts)
+    return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan).astype(np.float32)
+
+
+def _times(frame: pl.DataFrame, order: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """The latest time of each record, in whole seconds (integers are kept as they are)."""
+    if "time" not in frame.columns:
+        return None
+    return np.maximum.reduceat(seconds(frame["time"])[order], starts)
+
+
+def seconds(times: pl.Series) -> NDArray[np.int64]:
+    """Times as integers: numbers as they are, dates and date texts as seconds since 1970, missing ones as 0."""
+    if times.dtype == pl.String:
+        numeric = times.cast(pl.Int64, strict=False)
+        if numeric.null_count() > times.null_count():
+            parsed = times.str.slice(0, 19).str.replace("T", " ")
+            dates = parsed.str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False)
+            clocks = parsed.str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False)
+            whole = pl.select(pl.coalesce(clocks, dates.cast(pl.Datetime("us")))).to_series()
+            bad = whole.is_null() & times.is_not_null()
+            if bad.any():
+                row = int(bad.arg_true()[0])
+                raise DataError(
+                    f"not a time: {times[row]!r}",
+                    row=row + 1,
+                    column="time",
+                    expected="2026-01-31 or seconds since 1970",
+                )
+            numeric = whole.dt.epoch("s")
+        times = numeric
+    elif times.dtype.is_temporal():
+        times = times.cast(pl.Datetime("us")).dt.epoch("s")
+    return times.cast(pl.Int64, strict=False).fill_null(0).to_numpy()

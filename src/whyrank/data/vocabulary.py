@@ -1,0 +1,137 @@
+"""External ids and their internal numbers."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Iterable
+from typing import Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.errors import DataError, UnknownId
+
+FEW = 64  # up to here a walk down the sorted ids beats a vectorized search
+
+
+class Vocabulary:
+    """A frozen list of external ids; the number of an id is its place.
+
+    A new vocabulary is sorted, so the numbering is a function of the set of ids and of nothing else. `grown` appends,
+    so that numbers handed out before stay valid.
+
+    >>> items = Vocabulary.of(["b", "a", "b"])
+    >>> items.numbers(["b", "zz"], missing="negative").tolist()
+    [1, -1]
+    """
+
+    __slots__ = ("_order", "_sorted", "ids", "kind")
+
+    def __init__(self, ids: pl.Series, kind: str = "id") -> None:
+        self.ids = ids
+        self.kind = kind
+        ordered = ids.is_sorted()
+        self._order = None if ordered else ids.arg_sort()
+        self._sorted = ids if self._order is None else ids.gather(self._order)
+
+    @classmethod
+    def of(cls, ids: Iterable[object] | pl.Series, kind: str = "id") -> Vocabulary:
+        """The vocabulary of all ids that occur in `ids`, sorted."""
+        series = ids if isinstance(ids, pl.Series) else pl.Series([str(each) for each in ids], dtype=pl.String)
+        return cls(series.cast(pl.String).unique().sort().rename(kind), kind)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and len(self) == len(other) and self.ids.equals(other.ids)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self):,} {self.kind}s)"
+
+    def intern(self, terms: pl.Series) -> NDArray[np.int32]:
+        """Numbers of many terms that are known to be in the vocabulary: one hash pass."""
+        return terms.cast(pl.Enum(self.ids)).to_physical().to_numpy().astype(np.int32)
+
+    def number(self, term: object) -> int:
+        """The number of one id; raises UnknownId."""
+        return int(self.numbers([term])[0])
+
+    def numbers(
+        self, terms: Iterable[object] | pl.Series, missing: Literal["error", "negative"] = "error"
+    ) -> NDArray[np.int32]:
+        """Numbers of the given ids; unknown ones raise UnknownId or become -1."""
+        series = _as_strings(terms)
+        found = self._few(series.to_list()) if len(series) <= FEW else self._many(series)
+        if missing == "error" and len(found) and found.min() < 0:
+            self._raise_unknown(series[int(np.argmin(found))])
+        return found
+
+    def terms(self, numbers: NDArray[np.integer]) -> pl.Series:
+        """The ids behind the given numbers."""
+        return self.ids.gather(numbers)
+
+    def grown(self, terms: Iterable[object] | pl.Series) -> Vocabulary:
+        """This vocabulary with unseen ids appended (sorted among themselves)."""
+        series = _as_strings(terms).unique().sort()
+        fresh = series.filter(pl.Series(self.numbers(series, missing="negative") < 0))
+        return Vocabulary(pl.concat([self.ids, fresh.rename(self.ids.name)]), self.kind)
+
+    def digest(self) -> str:
+        """SHA-256 of the ids in order; equal vocabularies have equal digests."""
+        hasher = hashlib.sha256()
+        for start in range(0, len(self.ids), 1 << 16):
+            for term in self.ids.slice(start, 1 << 16).to_list():
+                encoded = term.encode()
+                hasher.update(len(encoded).to_bytes(4, "little"))
+                hasher.update(encoded)
+        return hasher.hexdigest()
+
+    def nearest(self, term: object, n: int = 3) -> list[str]:
+        """Known ids that look most like `term`, for error messages."""
+        text = str(term)
+        if len(self) > 20_000:  # comparing all would take seconds: look among the sorted neighbours only
+            at = int(self._sorted.search_sorted(text))
+            pool = self._sorted.slice(max(0, at - 500), 1000).to_list()
+        else:
+            pool = self._sorted.to_list()
+        return difflib.get_close_matches(text, pool, n=n, cutoff=0.6)
+
+    def _few(self, terms: list[str | None]) -> NDArray[np.int32]:
+        return np.array([-1 if term is None else self._find(term) for term in terms], np.int32)
+
+    def _find(self, term: str) -> int:
+        ids, low, high = self._sorted, 0, len(self._sorted)
+        while low < high:
+            middle = (low + high) // 2
+            if ids[middle] < term:
+                low = middle + 1
+            else:
+                high = middle
+        if low == len(ids) or ids[low] != term:
+            return -1
+        return low if self._order is None else int(self._order[low])
+
+    def _many(self, terms: pl.Series) -> NDArray[np.int32]:
+        if not len(self):
+            return np.full(len(terms), -1, np.int32)
+        places = self._sorted.search_sorted(terms).to_numpy().astype(np.int64)
+        places = np.minimum(places, len(self) - 1)
+        hit = (self._sorted.gather(places) == terms).fill_null(False).to_numpy()
+        numbers = places if self._order is None else self._order.to_numpy()[places]
+        return np.where(hit, numbers, -1).astype(np.int32)
+
+    def _raise_unknown(self, term: object) -> None:
+        raise UnknownId(self.kind, term, self.nearest(term))
+
+
+def _as_strings(terms: Iterable[object] | pl.Series) -> pl.Series:
+    if isinstance(terms, pl.Series):
+        return terms.cast(pl.String)
+    if isinstance(terms, str):
+        raise DataError(f"expected several ids, got the single text {terms!r}")
+    return pl.Series([None if each is None else str(each) for each in terms], dtype=pl.String)

@@ -1,0 +1,46 @@
+"""What accuracy does not say: how much of the pool is used, how expected, how personal, how repetitive lists are."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.kernels.metrics import overlaps
+
+SAMPLE = 20_000
+
+
+def coverage(ranked: NDArray[np.int32], pool: int) -> float:
+    """The share of the pool that is in at least one list."""
+    shown = np.unique(ranked[ranked >= 0])
+    return len(shown) / max(pool, 1)
+
+
+def novelty(ranked: NDArray[np.int32], popularity: NDArray[np.int64]) -> float:
+    """Mean surprise of what is shown, in bits: -log2 of the share of training triplets that hold it."""
+    shown = ranked[ranked >= 0]
+    share = np.maximum(popularity, 0.5) / max(popularity.sum(), 1)
+    return float(-np.log2(share[shown]).mean()) if len(shown) else 0.0
+
+
+def personalization(ranked: NDArray[np.int32], users: NDArray[np.int32], seed: int = 0) -> float:
+    """One minus the mean overlap of the lists of two different users, over a seeded sample of pairs of lists."""
+    rng = np.random.default_rng(seed)
+    left, right = rng.integers(0, len(ranked), (2, SAMPLE)) if len(ranked) else np.empty((2, 0), np.int64)
+    differ = users[left] != users[right]
+    if not differ.any():
+        return 0.0
+    shared = overlaps(ranked, left[differ], right[differ])
+    return float(1 - (shared / ranked.shape[1]).mean())
+
+
+def redundancy(ranked: NDArray[np.int32], words: list[frozenset[str]], seed: int = 0) -> float:
+    """Mean word overlap (Jaccard) of two reasons in one list, over a seeded sample of lists."""
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(len(ranked))[:1000]
+    values: list[float] = []
+    for row in ranked[rows]:
+        bags = [words[number] for number in row if number >= 0]
+        for place, bag in enumerate(bags):
+            values.extend(len(bag & other) / max(len(bag | other), 1) for other in bags[:place])
+    return float(np.mean(values)) if values else 0.0

@@ -1,0 +1,145 @@
+"""How well a model ranks: reasons of test pairs, and items of test users where it ranks items."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.data.csr import CSR
+from whyrank.data.split import Split
+from whyrank.data.triplets import Triplets
+from whyrank.errors import DataError, ParameterError
+from whyrank.evaluation import beyond
+from whyrank.evaluation.metrics import per_list
+from whyrank.models.base import Model
+from whyrank.ranking.options import Options
+from whyrank.ranking.rank import rank, rank_items
+from whyrank.ranking.words import word_sets
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Mean metrics as fractions, and the values behind them for significance tests."""
+
+    model: str
+    k: int
+    pairs: int
+    explanation: dict[str, float]
+    recommendation: dict[str, float] | None
+    explanation_on_recommended: dict[str, float] | None
+    seconds: float
+    per_pair: dict[str, Values] = field(repr=False)
+    per_user: dict[str, Values] | None = field(repr=False, default=None)
+
+    def as_dict(self) -> dict[str, object]:
+        """What `whyrank evaluate --json` prints."""
+        names = (
+            "model",
+            "k",
+            "pairs",
+            "explanation",
+            "recommendation",
+            "explanation_on_recommended",
+            "seconds",
+        )
+        return {name: getattr(self, name) for name in names}
+
+
+def evaluate(
+    model: Model,
+    test: Triplets | Split,
+    k: int = 10,
+    *,
+    items: bool = True,
+    beyond_accuracy: bool = True,
+    threads: int | None = None,
+    **options: object,
+) -> Evaluation:
+    """Rank the explanations of every test pair (of a split: its test part) and measure the top `k`.
+
+    Models that rank items are also measured on items, one list per test user over the items that are not in the
+    user's training data. As the paper does, explanations of joint models are then measured a second time on the test
+    pairs whose item was recommended (`explanation_on_recommended`); `explanation` is always over all test pairs.
+    `options` are those of `whyrank.Options`.
+    """
+    if k < 1:
+        raise ParameterError(f"k is {k}; use at least 1")
+    test = test.test if isinstance(test, Split) else test
+    if not test.records:
+        raise DataError("the test part is empty", expected="at least one record")
+    model._check_fitted()
+    users, found_items, relevant = _in_terms_of(model, test)
+    begin = time.perf_counter()
+    ranked = rank(model, users, found_items, k, Options(**options), threads).numbers  # type: ignore[arg-type]
+    per_pair = per_list(_padded(ranked, k), relevant)
+    explanation = {name: float(values.mean()) for name, values in per_pair.items()}
+    recommendation = on_recommended = per_user = None
+    if items and model.ranks_items:
+        per_user, correct = _evaluate_items(model, users, found_items, k, threads)
+        recommendation = {name: float(values.mean()) for name, values in per_user.items()}
+        on_recommended = {n: float(v[correct].mean()) if correct.any() else 0.0 for n, v in per_pair.items()}
+        on_recommended["pairs"] = float(correct.sum())
+    if beyond_accuracy:
+        explanation |= _beyond(model, ranked, users)
+    seconds = time.perf_counter() - begin
+    return Evaluation(
+        model.id, k, test.records, explanation, recommendation, on_recommended, seconds, per_pair, per_user
+    )
+
+
+def _in_terms_of(model: Model, test: Triplets) -> tuple[NDArray[np.int32], NDArray[np.int32], CSR]:
+    """Test records under the model's own numbers; unknown users and items are -1, unknown explanations never hit."""
+    catalog = model.catalog_
+    if test.users is catalog.users and test.items is catalog.items and test.explanations is catalog.explanations:
+        return test.record_user, test.record_item, test.record_explanations
+    numbers = [
+        known.numbers(own.ids, missing="negative")
+        for own, known in zip(
+            (test.users, test.items, test.explanations),
+            (catalog.users, catalog.items, catalog.explanations),
+            strict=True,
+        )
+    ]
+    said = numbers[2][test.explanation]
+    unknown = said < 0  # each gets a number of its own beyond the pool, so that it stays relevant but out of reach
+    said[unknown] = len(catalog.explanations) + np.arange(unknown.sum())
+    record = test.record_explanations.rows_of_entries()
+    relevant = CSR.from_pairs(record, said, test.records, len(catalog.explanations) + len(said))
+    return numbers[0][test.record_user], numbers[1][test.record_item], relevant
+
+
+def _padded(ranked: NDArray[np.int32], k: int) -> NDArray[np.int32]:
+    """Lists of exactly k places, -1 where the pool was smaller."""
+    return np.pad(ranked, ((0, 0), (0, k - ranked.shape[1])), constant_values=-1)
+
+
+def _evaluate_items(
+    model: Model, users: NDArray[np.int32], items: NDArray[np.int32], k: int, threads: int | None
+) -> tuple[dict[str, Values], NDArray[np.bool_]]:
+    """Metrics per test user, and which test pairs had their item recommended."""
+    known = (users >= 0) & (items >= 0)
+    relevant = CSR.from_pairs(users[known], items[known], len(model.catalog_.users), len(model.catalog_.items))
+    asked = np.flatnonzero(relevant.sizes()).astype(np.int32)
+    if not len(asked):
+        raise DataError("no test user or item is known to the model", expected="a test part of the same data")
+    ranked = _padded(rank_items(model, asked, k, threads).numbers, k)
+    per_user = per_list(ranked, relevant.take(asked))
+    place = np.full(len(model.catalog_.users) + 1, -1)
+    place[asked] = np.arange(len(asked))
+    correct = known & (ranked[place[users]] == items[:, None]).any(1)
+    return per_user, correct
+
+
+def _beyond(model: Model, ranked: NDArray[np.int32], users: NDArray[np.int32]) -> dict[str, float]:
+    catalog = model.catalog_
+    return {
+        "coverage": beyond.coverage(ranked, len(catalog.explanations)),
+        "novelty": beyond.novelty(ranked, catalog.popularity),
+        "personalization": beyond.personalization(ranked, users),
+        "redundancy": beyond.redundancy(ranked, word_sets(catalog)),
+    }

@@ -1,0 +1,109 @@
+"""Reports that open anywhere: one HTML file without outside parts, and the same as Markdown."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from whyrank.atomic import new_file
+from whyrank.version import __version__
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c2530; --soft: #5b6875; --line: #d9dfe5; --paper: #fff; --best: #e8f3ee; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6ebf0; --soft: #9aa7b4; --line: #37424d; --paper: #161b21; --best: #1f3a30; }
+  .figure { background: #fff; border-radius: 8px; padding: 8px; }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 60rem; padding: 2rem 1rem 4rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.55 system-ui, sans-serif; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; }
+p.note { color: var(--soft); font-size: .9rem; } .scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
+th, td { padding: .4rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th:first-child, td:first-child, td.text, th.text { text-align: left; white-space: normal; }
+td.best { background: var(--best); font-weight: 600; }
+.figure svg { max-width: 100%; height: auto; } figure { margin: 1rem 0; }
+figcaption { color: var(--soft); font-size: .9rem; }
+"""
+
+
+@dataclass
+class Report:
+    """Sections in order; every method adds one and returns the report."""
+
+    title: str
+    lead: str = ""
+    page: list[str] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+
+    def heading(self, words: str) -> Report:
+        self.page.append(f"<h2>{html.escape(words)}</h2>")
+        self.text.append(f"## {words}\n")
+        return self
+
+    def paragraph(self, words: str, *, note: bool = False) -> Report:
+        opening = '<p class="note">' if note else "<p>"
+        self.page.append(f"{opening}{html.escape(words)}</p>")
+        self.text.append(f"{words}\n")
+        return self
+
+    def table(
+        self, headers: Sequence[str], rows: Sequence[Sequence[str]], best: Sequence[Sequence[bool]] | None = None
+    ) -> Report:
+        """A table of texts; `best` marks cells. Cells that are not numbers are set to the left."""
+        head = "".join(f"<th>{html.escape(header)}</th>" for header in headers)
+        body = []
+        for at, row in enumerate(rows):
+            marks = best[at] if best else [False] * len(row)
+            cells = "".join(_cell(text, mark) for text, mark in zip(row, marks, strict=True))
+            body.append(f"<tr>{cells}</tr>")
+        self.page.append(f"<div class='scroll'><table><tr>{head}</tr>{''.join(body)}</table></div>")
+        self.text.append(markdown_table(headers, rows, best))
+        return self
+
+    def figure(self, svg: str, caption: str, file: str | None = None) -> Report:
+        """A picture as SVG; Markdown shows `file` if the picture lies beside it."""
+        start = svg.find("<svg")
+        picture = f'<div class="figure" role="img" aria-label="{html.escape(caption)}">{svg[start:]}</div>'
+        self.page.append(f"<figure>{picture}<figcaption>{html.escape(caption)}</figcaption></figure>")
+        self.text.append(f"![{caption}]({file})\n\n{caption}\n" if file else f"{caption}\n")
+        return self
+
+    def html(self) -> str:
+        head = f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(self.title)}</title>"
+        head += "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        lead = f"<p class='note'>{html.escape(self.lead)}</p>" if self.lead else ""
+        foot = f"<p class='note'>Made by whyrank {__version__}.</p>"
+        body = f"<h1>{html.escape(self.title)}</h1>{lead}{''.join(self.page)}{foot}"
+        return f"{head}<style>{STYLE}</style>{body}</html>\n"
+
+    def markdown(self) -> str:
+        return "\n".join([f"# {self.title}\n", *([f"{self.lead}\n"] if self.lead else []), *self.text])
+
+    def write(self, folder: str | Path, name: str = "report") -> Path:
+        """Write name.html and name.md; answers the path of the page."""
+        folder = Path(folder)
+        for suffix, content in ((".md", self.markdown()), (".html", self.html())):
+            with new_file(folder / f"{name}{suffix}") as aside:
+                aside.write_text(content, encoding="utf-8")
+        return folder / f"{name}.html"
+
+
+def markdown_table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], best: Sequence[Sequence[bool]] | None = None
+) -> str:
+    lines = ["| " + " | ".join(headers) + " |", "|---" + "|--:" * (len(headers) - 1) + "|"]
+    for at, row in enumerate(rows):
+        marks = best[at] if best else [False] * len(row)
+        cells = (f"**{text}**" if mark else text.replace("|", "\\|") for text, mark in zip(row, marks, strict=True))
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str, best: bool) -> str:
+    kinds = (["best"] if best else []) + ([] if any(mark.isdigit() for mark in text[:3]) else ["text"])
+    attribute = f" class='{' '.join(kinds)}'" if kinds else ""
+    return f"<td{attribute}>{html.escape(text)}</td>"

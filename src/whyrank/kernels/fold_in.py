@@ -1,0 +1,47 @@
+"""Factors for new rows while the columns stay as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.kernels import kernel
+from whyrank.kernels.negatives import NONE, Known, draw_negative
+from whyrank.kernels.rng import draw, shuffled
+from whyrank.kernels.sigmoid import sigmoid_of_minus
+from whyrank.kernels.vectors import choose_tail, dot, fused, load, store
+
+
+@kernel
+def fold_in_rows(
+    rows: NDArray[np.float32],
+    column_table: NDArray[np.float32],
+    indptr: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    pool: NDArray[np.int32],
+    known: Known,
+    masks: NDArray[np.float32],
+    blocks: tuple[int, ...],
+    epochs: int,
+    rate: np.float32,
+    keep: np.float32,
+    key: np.uint64,
+) -> None:
+    """Fit each of `rows` in place by the row's part of Algorithm 1; its positives are those between its `indptr`.
+
+    A row's draws depend on the key and its positives alone: a row comes out the same in any company.
+    """
+    factors, bias = load(masks, 0, blocks), load(masks, 1, blocks)
+    for row in range(len(rows)):
+        positives = columns[indptr[row] : indptr[row + 1]]
+        p = load(rows, row, blocks)
+        for epoch in range(epochs):
+            epoch_key = draw(key, epoch)
+            for k in shuffled(len(positives), epoch_key):
+                negative = draw_negative(row, pool, known, epoch_key, k)
+                if negative == NONE:
+                    continue
+                difference = load(column_table, positives[k], blocks) - load(column_table, negative, blocks)
+                r = dot(choose_tail(factors, p, bias), difference)
+                p = choose_tail(factors, fused(difference, rate * sigmoid_of_minus(r), p * keep), p)
+        store(rows, row, p)

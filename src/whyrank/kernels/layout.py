@@ -1,0 +1,115 @@
+"""What the search of `topn` prepares: norms, 8-bit codes, blocks and their bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.kernels import kernel
+from whyrank.kernels.lanes import BLOCK
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+
+
+@kernel
+def measure(queries: Floats, columns: int, split: int) -> Doubles:
+    """Per query: norm of the columns before `split`, of those from it on, of both, and the largest column.
+
+    A query that holds NaN or infinity gets NaN as its norm of both.
+    """
+    result = np.zeros((len(queries), 4))
+    for row in range(len(queries)):
+        first, second, largest, broken = 0.0, 0.0, 0.0, 0.0
+        for j in range(queries.shape[1]):
+            value = np.float64(queries[row, j])
+            broken += value - value
+            if j < split:
+                first += value * value
+            elif j < columns:
+                second += value * value
+            if j < columns:
+                largest = max(largest, abs(value))
+        result[row, 0], result[row, 1] = np.sqrt(first), np.sqrt(second)
+        result[row, 2], result[row, 3] = np.sqrt(first + second) + broken, largest
+    return result
+
+
+@kernel
+def encode(
+    keys: Floats, norms: Doubles, scale: float, longest: float, codes: NDArray[np.uint8], code_norms: Floats,
+    code_gaps: Floats,
+) -> None:  # fmt: skip
+    """Write the codes of every key (key / scale + 128), their norms and the norms of what rounding lost.
+
+    Keys longer than `longest` are shortened to it: what that loses stands in their gap.
+    """
+    for e in range(len(keys)):
+        factor = min(1.0, longest / norms[e]) / scale if norms[e] > 0.0 else 0.0
+        norm, gap = 0.0, 0.0
+        for j in range(codes.shape[1]):
+            code = np.rint(keys[e, j] * factor)
+            norm += code * code
+            gap += (keys[e, j] / scale - code) ** 2
+            codes[e, j] = np.uint8(code + 128.0)
+        code_norms[e], code_gaps[e] = np.sqrt(norm), np.sqrt(gap)
+
+
+@kernel
+def pack(codes: NDArray[np.uint8], explanations: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """Codes in blocks: block x pair of columns x (explanation, side of the pair); 128 where there is none."""
+    pairs, blocks = codes.shape[1] // 2, len(explanations) // BLOCK
+    packed = np.full((blocks, pairs, 2 * BLOCK), 128, np.uint8)
+    for position in range(len(explanations)):
+        e, block, lane = explanations[position], position // BLOCK, position % BLOCK
+        if e >= 0:
+            for pair in range(pairs):
+                packed[block, pair, 2 * lane] = codes[e, 2 * pair]
+                packed[block, pair, 2 * lane + 1] = codes[e, 2 * pair + 1]
+    return packed
+
+
+@kernel
+def bound(base: Floats, norms: Floats, lengths: Floats) -> Floats:
+    """Per cell and block the largest `base + lengths . norms`, whose terms are already rounded up."""
+    blocks = len(base) // BLOCK
+    bounds = np.empty((len(lengths), blocks), np.float32)
+    for cell in range(len(lengths)):
+        first, second = lengths[cell, 0], lengths[cell, 1]
+        for block in range(blocks):
+            largest = np.float32(-np.inf)
+            for position in range(block * BLOCK, (block + 1) * BLOCK):
+                value = base[position] + (first * norms[0, position] + second * norms[1, position])
+                largest = max(largest, value)
+            bounds[cell, block] = largest
+    return bounds
+
+
+@kernel
+def begin(base: Floats, step: float, centre: float, starts: NDArray[np.int16]) -> None:
+    """Write base in units of `step` above `centre`, rounded up; what is far below stays at the lowest start."""
+    for position in range(len(base)):
+        value = np.ceil((np.float64(base[position]) - centre) / step)
+        starts[position] = np.int16(min(max(value, -16384.0), 16383.0))
+
+
+@kernel
+def bases(keys: Floats, columns: int, constants: Floats) -> Floats:
+    """Per explanation the float32 sum of constants times the last columns of its key, from left to right."""
+    result = np.zeros(len(keys), np.float32)
+    for e in range(len(keys)):
+        for j in range(len(constants)):
+            result[e] += constants[j] * keys[e, columns + j]
+    return result
+
+
+@kernel
+def ascending(indptr: NDArray[np.int64], values: NDArray[np.int32], limit: int) -> bool:
+    """Whether every row rises strictly and stays within 0..limit-1."""
+    for row in range(len(indptr) - 1):
+        last = -1
+        for at in range(indptr[row], indptr[row + 1]):
+            if values[at] <= last or values[at] >= limit:
+                return False
+            last = values[at]
+    return True

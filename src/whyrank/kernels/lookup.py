@@ -1,0 +1,58 @@
+"""Counts of (row, column) entries of a relation."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True, nogil=True)
+def count_at(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], counts: NDArray[np.int32], row: int, column: int
+) -> int:
+    """The count of one entry, 0 where there is none."""
+    low, high = indptr[row], indptr[row + 1]
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if indices[middle] < column:
+            low = middle + 1
+        else:
+            high = middle
+    return counts[low] if low < end and indices[low] == column else 0
+
+
+@njit(cache=True, nogil=True)
+def counts_at(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    counts: NDArray[np.int32],
+    rows: NDArray[np.int32],
+    columns: NDArray[np.int32],
+) -> NDArray[np.int32]:
+    """The count of each (row, column), 0 where there is none or the row is -1."""
+    found = np.zeros(len(rows), np.int32)
+    for at in range(len(rows)):
+        if rows[at] >= 0:
+            found[at] = count_at(indptr, indices, counts, rows[at], columns[at])
+    return found
+
+
+@njit(cache=True, nogil=True)
+def counts_over(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    counts: NDArray[np.int32],
+    groups: NDArray[np.int32],
+    group_of: NDArray[np.int64],
+    columns: NDArray[np.int32],
+) -> NDArray[np.int32]:
+    """For each column, the sum of its counts over all rows of its group (a row of `groups`, ended by -1)."""
+    found = np.zeros(len(columns), np.int32)
+    for at in range(len(columns)):
+        for row in groups[group_of[at]]:
+            if row < 0:
+                break
+            found[at] += count_at(indptr, indices, counts, row, columns[at])
+    return found

@@ -1,0 +1,81 @@
+"""Drawing negatives: columns of a pool that a row does not know."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.kernels import kernel
+from whyrank.kernels.rng import GOLDEN, below, draw
+
+TRIES = 64  # a row that knows this many drawn columns in a row is taken to know them all
+NONE = -1
+ONE, U58 = np.uint64(1), np.uint64(58)
+
+
+class Known(NamedTuple):
+    """Row -> columns never drawn for it; and 64 bits per row that tell most unknown columns without a search."""
+
+    filters: NDArray[np.uint64]
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+
+
+@kernel
+def filter_bit(column: int) -> np.uint64:
+    return ONE << ((np.uint64(column) * GOLDEN) >> U58)
+
+
+@kernel
+def build_filters(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """For every row the bits of the columns it knows."""
+    filters = np.zeros(len(indptr) - 1, np.uint64)
+    for row in range(len(filters)):
+        for entry in range(indptr[row], indptr[row + 1]):
+            filters[row] |= filter_bit(indices[entry])
+    return filters
+
+
+@kernel
+def holds(indices: NDArray[np.int32], start: int, end: int, column: int) -> bool:
+    """Whether the sorted indices[start:end] hold the column."""
+    stop = end
+    while start < stop:
+        middle = (start + stop) >> 1
+        if indices[middle] < column:
+            start = middle + 1
+        else:
+            stop = middle
+    return start < end and indices[start] == column
+
+
+@kernel
+def redraw(column: int, bits: np.uint64, row: int, pool: NDArray[np.int32], known: Known) -> int:
+    """The column, if the row does not know it after all; else others until one is unknown; NONE after `TRIES`."""
+    start, end = known.indptr[row], known.indptr[row + 1]
+    for attempt in range(TRIES):
+        if not holds(known.indices, start, end, column):
+            return column
+        column = pool[below(draw(bits, attempt), len(pool))]
+    return np.int32(NONE)  # type: ignore[return-value]
+
+
+@kernel
+def draw_negative(row: int, pool: NDArray[np.int32], known: Known, key: np.uint64, position: int) -> int:
+    """A column of the pool that the row does not know, uniformly; NONE if none was found."""
+    bits = draw(key, position)
+    column = pool[below(bits, len(pool))]
+    if known.filters[row] & filter_bit(column):
+        return redraw(column, bits, row, pool, known)
+    return column
+
+
+@kernel
+def draw_negatives(rows: NDArray[np.int32], pool: NDArray[np.int32], known: Known, key: np.uint64) -> NDArray[np.int32]:
+    """One negative for every row of a list."""
+    negatives = np.empty(len(rows), np.int32)
+    for position in range(len(rows)):
+        negatives[position] = draw_negative(rows[position], pool, known, key, position)
+    return negatives

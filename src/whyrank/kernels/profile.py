@@ -1,0 +1,331 @@
+"""Softmax over a pool from profiles: sums of vectors over what was said, with count evidence (see models/profile.py).
+
+A record has two profiles, one per side (for reasons: what the user said, what was said of the item). `numbers`, `counts`
+and `places` are their flat lists: side `s` of the k-th record of a batch is places[2k+s] .. places[2k+s+1].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True)
+def other_entries(
+    batch: Longs,
+    row_a: Ints, indptr_a: Longs, indices_a: Ints, counts_a: Ints, own_indptr_a: Longs, own_a: Ints,
+    row_b: Ints, indptr_b: Longs, indices_b: Ints, counts_b: Ints, own_indptr_b: Longs, own_b: Ints,
+    leave_out: bool,
+) -> tuple[Ints, Floats, Longs]:  # fmt: skip
+    """Both sides' entries of every record; with `leave_out`, without the record's own (an unknown row, -1, has none)."""
+    room = 0
+    for r in batch:
+        if row_a[r] >= 0:
+            room += indptr_a[row_a[r] + 1] - indptr_a[row_a[r]]
+        if row_b[r] >= 0:
+            room += indptr_b[row_b[r] + 1] - indptr_b[row_b[r]]
+    numbers = np.empty(room, np.int32)
+    counts = np.empty(room, np.float32)
+    places = np.zeros(2 * len(batch) + 1, np.int64)
+    used = 0
+    for k in range(len(batch)):
+        r = batch[k]
+        used = _gather(
+            row_a[r], indptr_a, indices_a, counts_a, own_indptr_a, own_a, r, leave_out, numbers, counts, used
+        )
+        places[2 * k + 1] = used
+        used = _gather(
+            row_b[r], indptr_b, indices_b, counts_b, own_indptr_b, own_b, r, leave_out, numbers, counts, used
+        )
+        places[2 * k + 2] = used
+    return numbers[:used], counts[:used], places
+
+
+@njit(cache=True, nogil=True)
+def _gather(
+    row: int, indptr: Longs, indices: Ints, amounts: Ints, own_indptr: Longs, own: Ints, record: int, leave_out: bool,
+    numbers: Ints, counts: Floats, used: int,
+) -> int:  # fmt: skip
+    if row < 0:
+        return used
+    mine, end = (own_indptr[record], own_indptr[record + 1]) if leave_out else (np.int64(0), np.int64(0))
+    for entry in range(indptr[row], indptr[row + 1]):
+        number, amount = indices[entry], amounts[entry]
+        while mine < end and own[mine] < number:
+            mine += 1
+        if mine < end and own[mine] == number:
+            amount -= 1
+        if amount > 0:
+            numbers[used] = number
+            counts[used] = amount
+            used += 1
+    return used
+
+
+@njit(cache=True, nogil=True)
+def profile_weights(counts: Floats, places: Longs) -> Floats:
+    """n / sqrt(sum of n) within each profile."""
+    weights = np.empty(len(counts), np.float32)
+    for p in range(len(places) - 1):
+        total = 0.0
+        for j in range(places[p], places[p + 1]):
+            total += counts[j]
+        scale = np.float32(1 / np.sqrt(max(total, 1.0)))
+        for j in range(places[p], places[p + 1]):
+            weights[j] = counts[j] * scale
+    return weights
+
+
+@njit(cache=True, nogil=True)
+def gather_profiles(
+    numbers: Ints, weights: Floats, places: Longs, inputs_a: Floats, inputs_b: Floats, x: Floats
+) -> None:
+    """x[k] = [sum of weights x inputs_a over side a, the same for side b]."""
+    d = inputs_a.shape[1]
+    for k in range(x.shape[0]):
+        for j in range(places[2 * k], places[2 * k + 1]):
+            w, e = weights[j], numbers[j]
+            for q in range(d):
+                x[k, q] += w * inputs_a[e, q]
+        for j in range(places[2 * k + 1], places[2 * k + 2]):
+            w, e = weights[j], numbers[j]
+            for q in range(inputs_b.shape[1]):
+                x[k, d + q] += w * inputs_b[e, q]
+
+
+@njit(cache=True, nogil=True)
+def spread_gradients(
+    numbers: Ints, weights: Floats, places: Longs, dx: Floats,
+    grad_a: Floats, touched_a: NDArray[np.uint8], grad_b: Floats, touched_b: NDArray[np.uint8],
+) -> None:  # fmt: skip
+    """The transpose of `gather_profiles`: gradients of profiles to gradients of inputs."""
+    d = grad_a.shape[1]
+    for k in range(dx.shape[0]):
+        for j in range(places[2 * k], places[2 * k + 1]):
+            w, e = weights[j], numbers[j]
+            touched_a[e] = 1
+            for q in range(d):
+                grad_a[e, q] += w * dx[k, q]
+        for j in range(places[2 * k + 1], places[2 * k + 2]):
+            w, e = weights[j], numbers[j]
+            touched_b[e] = 1
+            for q in range(grad_b.shape[1]):
+                grad_b[e, q] += w * dx[k, d + q]
+
+
+@njit(cache=True, nogil=True)
+def softmax_step(
+    full: bool, evidence: bool, batch: Longs, target_indptr: Longs, targets: Ints,
+    numbers: Ints, counts: Floats, places: Longs, x: Floats, keys: Floats, bias: Floats, log_share: Doubles,
+    theta: Doubles, mass: Floats, dx: Floats, dkeys: Floats, dbias: Floats, touched: NDArray[np.uint8], dtheta: Doubles,
+) -> float:  # fmt: skip
+    """Loss and sparse gradients of a batch of records.
+
+    `mass` comes in as exp of the base scores of the whole pool (full) or of a weighted sample of it, and goes out as the
+    weights of the dense part of the gradient. Evidence multiplies exp(base) by (1 + A_u)(1 + A_i), where A = exp(theta0)
+    x n x share^-theta1 x (1 + N)^-theta2 a side; the partition function gets the difference, exactly, entry by entry.
+    """
+    width, pool, loss = x.shape[1], len(bias), 0.0
+    place_of = np.zeros(pool, np.int32)
+    seen = np.empty(pool, np.int32)
+    amount_a, amount_b, base = np.empty(pool), np.empty(pool), np.empty(pool)
+    for k in range(len(batch)):
+        r, n, log_a, log_b = batch[k], 0, 0.0, 0.0
+        if evidence:
+            n, log_a, log_b = _evidence_of(
+                k, numbers, counts, places, log_share, theta, place_of, seen, amount_a, amount_b
+            )
+        z = 0.0
+        for s in range(mass.shape[1]):
+            z += mass[k, s]
+        for c in range(n):
+            e = seen[c]
+            base[c] = mass[k, e] if full else np.exp(min(_score(x, k, keys, e, bias), np.float32(60)))
+            z += base[c] * ((1 + amount_a[c]) * (1 + amount_b[c]) - 1)
+        begin, end = target_indptr[r], target_indptr[r + 1]
+        scale, log_z = (end - begin) / z, np.log(z)
+        for s in range(mass.shape[1]):
+            mass[k, s] *= np.float32(scale)
+        for c in range(n):
+            e, a, b = seen[c], amount_a[c], amount_b[c]
+            g = np.float32(scale * base[c] * ((1 + a) * (1 + b) - 1))
+            if full:
+                mass[k, e] += g
+            else:
+                _add(g, x, k, keys, e, dx, dkeys, dbias, touched, width)
+            _theta(dtheta, scale * base[c] * a * (1 + b), scale * base[c] * b * (1 + a), log_share[e], log_a, log_b)
+        for t in range(begin, end):
+            e = targets[t]
+            score = np.float64(_score(x, k, keys, e, bias))
+            if place_of[e] > 0:
+                a, b = amount_a[place_of[e] - 1], amount_b[place_of[e] - 1]
+                score += np.log((1 + a) * (1 + b))
+                _theta(dtheta, -a / (1 + a), -b / (1 + b), log_share[e], log_a, log_b)
+            loss -= score - log_z
+            if full:
+                mass[k, e] -= np.float32(1)
+            else:
+                _add(np.float32(-1), x, k, keys, e, dx, dkeys, dbias, touched, width)
+        for c in range(n):
+            place_of[seen[c]] = 0
+    return loss
+
+
+@njit(cache=True, nogil=True)
+def _evidence_of(
+    k: int, numbers: Ints, counts: Floats, places: Longs, log_share: Doubles, theta: Doubles,
+    place_of: Ints, seen: Ints, amount_a: Doubles, amount_b: Doubles,
+) -> tuple[int, float, float]:  # fmt: skip
+    """Both sides' evidence of the k-th record, merged by explanation; answers how many, and log(1 + N) of the sides."""
+    first, second, third = places[2 * k], places[2 * k + 1], places[2 * k + 2]
+    total_a = total_b = 1.0
+    for j in range(first, second):
+        total_a += counts[j]
+    for j in range(second, third):
+        total_b += counts[j]
+    log_a, log_b = np.log(total_a), np.log(total_b)
+    scale_a, scale_b = np.exp(theta[0] - theta[2] * log_a), np.exp(theta[3] - theta[5] * log_b)
+    n = 0
+    for j in range(first, second):
+        e = numbers[j]
+        seen[n], amount_a[n], amount_b[n] = e, counts[j] * scale_a * np.exp(-theta[1] * log_share[e]), 0.0
+        n += 1
+        place_of[e] = n
+    for j in range(second, third):
+        e = numbers[j]
+        amount = counts[j] * scale_b * np.exp(-theta[4] * log_share[e])
+        if place_of[e] > 0:
+            amount_b[place_of[e] - 1] = amount
+        else:
+            seen[n], amount_a[n], amount_b[n] = e, 0.0, amount
+            n += 1
+            place_of[e] = n
+    return n, log_a, log_b
+
+
+@njit(cache=True, nogil=True)
+def _theta(dtheta: Doubles, g_a: float, g_b: float, log_share: float, log_a: float, log_b: float) -> None:
+    dtheta[0] += g_a
+    dtheta[1] -= g_a * log_share
+    dtheta[2] -= g_a * log_a
+    dtheta[3] += g_b
+    dtheta[4] -= g_b * log_share
+    dtheta[5] -= g_b * log_b
+
+
+@njit(cache=True, nogil=True)
+def _score(x: Floats, k: int, keys: Floats, e: int, bias: Floats) -> np.float32:
+    score = bias[e]
+    for q in range(x.shape[1]):
+        score += x[k, q] * keys[e, q]
+    return score
+
+
+@njit(cache=True, nogil=True)
+def _add(
+    g: np.float32, x: Floats, k: int, keys: Floats, e: int,
+    dx: Floats, dkeys: Floats, dbias: Floats, touched: NDArray[np.uint8], width: int,
+) -> None:  # fmt: skip
+    for q in range(width):
+        dx[k, q] += g * keys[e, q]
+        dkeys[e, q] += g * x[k, q]
+    dbias[e] += g
+    touched[e] = 1
+
+
+@njit(cache=True, nogil=True)
+def add_rows(
+    rows: Ints, values: Floats, sums: Floats, dkeys: Floats, dbias: Floats, touched: NDArray[np.uint8]
+) -> None:
+    """dkeys[rows] += values and dbias[rows] += sums, repeats included."""
+    for s in range(len(rows)):
+        e = rows[s]
+        dbias[e] += sums[s]
+        touched[e] = 1
+        for q in range(values.shape[1]):
+            dkeys[e, q] += values[s, q]
+
+
+@njit(cache=True, nogil=True)
+def mark(numbers: Ints, needed: NDArray[np.uint8]) -> None:
+    for number in numbers:
+        needed[number] = 1
+
+
+@njit(cache=True, nogil=True)
+def compose(
+    needed: NDArray[np.uint8], ids: Floats, indptr: Longs, indices: Ints, weights: Floats, words: Floats,
+    out: Floats, first: int, last: int,
+) -> None:  # fmt: skip
+    """out[e] = ids[e] + the weighted sum of the vectors of e's words, for the needed rows first..last."""
+    for e in range(first, last):
+        if needed[e]:
+            for q in range(ids.shape[1]):
+                out[e, q] = ids[e, q]
+            for j in range(indptr[e], indptr[e + 1]):
+                w, row = weights[j], indices[j]
+                for q in range(ids.shape[1]):
+                    out[e, q] += w * words[row, q]
+
+
+@njit(cache=True, nogil=True)
+def collect(grads: Floats, touched: NDArray[np.uint8], total: Floats, first: int, last: int) -> None:
+    """Add the parts of a gradient in order into `total` for the touched rows first..last, and clear them.
+
+    Afterwards touched[0] says which rows have a gradient; the other parts' marks are cleared.
+    """
+    for e in range(first, last):
+        found = False
+        for part in range(len(touched)):
+            found = found or touched[part, e] != 0
+            touched[part, e] = 0
+        if found:
+            touched[0, e] = 1
+            for q in range(total.shape[1]):
+                g = np.float32(0)
+                for part in range(len(grads)):
+                    g += grads[part, e, q]
+                    grads[part, e, q] = 0
+                total[e, q] = g
+
+
+@njit(cache=True, nogil=True)
+def to_words(
+    touched: NDArray[np.uint8], total: Floats, indptr: Longs, indices: Ints, weights: Floats,
+    dwords: Floats, word_touched: NDArray[np.uint8],
+) -> None:  # fmt: skip
+    """Gradients of explanations to gradients of their words."""
+    for e in range(len(indptr) - 1):
+        if touched[e]:
+            for j in range(indptr[e], indptr[e + 1]):
+                w, row = weights[j], indices[j]
+                word_touched[row] = 1
+                for q in range(total.shape[1]):
+                    dwords[row, q] += w * total[e, q]
+
+
+@njit(cache=True, nogil=True)
+def adam(
+    x: Floats, total: Floats, touched: NDArray[np.uint8], m: Floats, v: Floats,
+    rate: float, penalty: float, step: int, scale: float, first: int, last: int,
+) -> None:  # fmt: skip
+    """Adam on the touched rows first..last, whose gradients and marks it clears; other rows stay as they are."""
+    c1 = np.float32(rate / (1 - 0.9**step))
+    c2 = np.float32(1 / (1 - 0.99**step))
+    by, l2, small = np.float32(scale), np.float32(penalty), np.float32(1e-8)
+    keep1, keep2 = np.float32(0.1), np.float32(0.01)
+    for e in range(first, last):
+        if touched[e]:
+            touched[e] = 0
+            for q in range(x.shape[1]):
+                g = total[e, q] * by + l2 * x[e, q]
+                total[e, q] = 0
+                m[e, q] += keep1 * (g - m[e, q])
+                v[e, q] += keep2 * (g * g - v[e, q])
+                x[e, q] -= c1 * m[e, q] / (np.sqrt(v[e, q] * c2) + small)

@@ -1,0 +1,33 @@
+"""Where training and an epoch start from."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.kernels import kernel
+from whyrank.kernels.rng import below, draw
+
+U40 = np.uint64(40)
+STEP = np.float32(2.0**-23)
+ONE = np.float32(1)
+
+
+@kernel
+def fill_uniform(rows: NDArray[np.float32], factors: int, limit: np.float32, key: np.uint64) -> None:
+    """Fill the first `factors` columns uniformly from [-limit, limit)."""
+    for row in range(len(rows)):
+        for k in range(factors):
+            bits = draw(key, row * factors + k) >> U40
+            rows[row, k] = (np.float32(bits) * STEP - ONE) * limit
+
+
+@kernel
+def draw_one_per_record(records: NDArray[np.int64], key: np.uint64) -> NDArray[np.bool_]:
+    """Mark one triplet of every record; record n holds the triplets records[n] ... records[n + 1] - 1."""
+    active = np.zeros(records[-1], np.bool_)
+    for record in range(len(records) - 1):
+        size = records[record + 1] - records[record]
+        if size > 0:
+            active[records[record] + below(draw(key, record), size)] = True
+    return active

@@ -1,0 +1,8 @@
+"""Mining: from raw reviews to explanations and triplets."""
+
+from whyrank.mining.mined import Mined
+from whyrank.mining.pipeline import mine
+from whyrank.mining.review import apply_review, write_review
+from whyrank.mining.rules import MiningRules
+
+__all__ = ["Mined", "MiningRules", "apply_review", "mine", "write_review"]

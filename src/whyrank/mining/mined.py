@@ -1,0 +1,149 @@
+"""What mining gives: triplets, explanations, and an account of how they came about; as objects and as a folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+
+import polars as pl
+
+from whyrank.atomic import new_folder
+from whyrank.data.triplets import Triplets
+from whyrank.errors import DataError
+from whyrank.mining.pool import Pool
+from whyrank.mining.report import Report
+from whyrank.mining.reviews import Reading
+from whyrank.mining.rules import MiningRules
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Mined:
+    """Explanations mined from reviews.
+
+    `explanations` has one row per explanation, the most frequent first: id, text, count (records), users, items, rating
+    (their mean), sentiment (-1 to 1, from the words), aspect (head noun), specificity (bits) and wordings (how many
+    different ones stand behind it). `rule_report()` says what each rule dropped.
+    """
+
+    pool: Pool
+    rules: MiningRules
+    report: Report
+    reviews: int  # read
+    rejected: dict[str, int] = field(default_factory=dict)  # reviews by cause
+    problems: dict[str, list[str]] = field(default_factory=dict)  # examples of broken rows
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, pool: Pool, rules: MiningRules, report: Report, reading: Reading, seconds: float) -> Mined:
+        return cls(pool, rules, report, reading.reviews, dict(reading.rejected), reading.problems.examples, seconds)
+
+    def __repr__(self) -> str:
+        triplets = self.pool.triplets.height
+        return f"Mined({self.explanations.height:,} explanations, {triplets:,} triplets of {self.reviews:,} reviews)"
+
+    @property
+    def explanations(self) -> pl.DataFrame:
+        return self.pool.explanations
+
+    @property
+    def wordings(self) -> pl.DataFrame:
+        """Which sentences each explanation stands for: explanation, count (records), text, normalized."""
+        return self.pool.wordings
+
+    @cached_property
+    def triplets(self) -> Triplets:
+        """The triplets, with texts and the original sentences."""
+        if not self.pool.triplets.height:
+            raise DataError("no explanation was found", expected="more reviews, or a lower min_count")
+        return Triplets.from_frame(self.frame())
+
+    def frame(self) -> pl.DataFrame:
+        """The triplets as a table: user, item, explanation, text, rating, time, sentence."""
+        texts = self.explanations.select(pl.col("id").alias("explanation"), "text")
+        table = self.pool.triplets.join(texts, on="explanation", how="left", maintain_order="left")
+        known = [name for name in ("rating", "time") if table[name].null_count() < table.height]
+        return table.select("user", "item", "explanation", "text", *known, "sentence")
+
+    def rule_report(self) -> list[dict[str, object]]:
+        """What each rule dropped, in the order of the rules: rule, drops, sentences, wordings, examples."""
+        return self.report.rows()
+
+    def summary(self) -> dict[str, object]:
+        """The account of the mining as plain data: counts, rules, what was rejected and dropped, hashes."""
+        return {
+            "format": FORMAT,
+            "reviews": self.reviews,
+            "rejected": self.rejected,
+            "problems": self.problems,
+            "sentences": self.report.sentences,
+            "explanations": self.explanations.height,
+            "triplets": self.pool.triplets.height,
+            "records": self.pool.triplets.select("user", "item").unique().height,
+            "rules": self.rules.as_dict(),
+            "dropped": self.rule_report(),
+            "seconds": round(self.seconds, 3),
+        }
+
+    def write(self, folder: str | Path) -> Path:
+        """Write a data folder: triplets.parquet, explanations.parquet, wordings.parquet and mining.json."""
+        tables = {
+            "triplets.parquet": self.frame(),
+            "explanations.parquet": self.explanations,
+            "wordings.parquet": self.wordings,
+        }
+        with new_folder(folder) as aside:
+            hashes = {}
+            for name, table in tables.items():
+                table.write_parquet(aside / name)
+                hashes[name] = sha256((aside / name).read_bytes()).hexdigest()
+            account = self.summary() | {"sha256": hashes}
+            (aside / "mining.json").write_text(
+                json.dumps(account, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
+        return Path(folder)
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Mined:
+        """Read a folder that `write` wrote; its files must be as they were written."""
+        folder = Path(folder)
+        try:
+            account = json.loads((folder / "mining.json").read_text(encoding="utf-8"))
+            tables = {}
+            for name, digest in account["sha256"].items():
+                if sha256((folder / name).read_bytes()).hexdigest() != digest:
+                    raise DataError(
+                        "changed since it was written", path=folder / name, expected="a fresh mining folder"
+                    )
+                tables[name] = pl.read_parquet(folder / name)
+            triplets = tables["triplets.parquet"].drop("text")
+            pool = Pool(_whole(triplets), tables["wordings.parquet"], tables["explanations.parquet"])
+            rules = MiningRules().changed(account["rules"])
+        except (OSError, KeyError, ValueError, TypeError, pl.exceptions.PolarsError) as error:
+            raise DataError(
+                f"not a mining folder: {error}", path=folder, expected="the folder of whyrank mine -o"
+            ) from error
+        report = Report(sentences=account["sentences"])
+        for row in account["dropped"]:
+            report.dropped[row["rule"]], report.examples[row["rule"]] = row["sentences"], row["examples"]
+            report.wordings |= {row["rule"]: row["wordings"]} if row["wordings"] is not None else {}
+        return cls(
+            pool,
+            rules,
+            report,
+            account["reviews"],
+            account["rejected"],
+            account["problems"],
+            account["seconds"],
+        )
+
+
+def _whole(triplets: pl.DataFrame) -> pl.DataFrame:
+    """Triplets with columns rating and time, even where they are unknown."""
+    missing = {"rating": pl.Float32, "time": pl.Int64}
+    empty = [pl.lit(None, kind).alias(name) for name, kind in missing.items() if name not in triplets.columns]
+    return triplets.with_columns(empty).select("user", "item", "explanation", "rating", "time", "sentence")

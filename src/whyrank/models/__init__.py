@@ -1,0 +1,66 @@
+"""All models, by name and by command-line id."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from whyrank import artifacts
+from whyrank.errors import ArtifactError, ParameterError
+from whyrank.models.base import Model
+from whyrank.models.bper import BPER, BPERJ, BPR
+from whyrank.models.counts import COUNTS, SHARE
+from whyrank.models.neighbours import RICF, RUCF
+from whyrank.models.profile import Profile, ProfileJ
+from whyrank.models.simple import POP, RAND
+from whyrank.models.tensor import CD, CDJ, PITF, PITFJ
+
+MODELS: dict[str, type[Model]] = {
+    model.id: model
+    for model in (
+        *(RAND, POP, COUNTS, SHARE, RUCF, RICF),
+        *(CD, PITF, BPER),
+        *(CDJ, PITFJ, BPERJ, BPR),
+        *(Profile, ProfileJ),
+    )
+}
+DEFAULT = ProfileJ.id
+
+__all__ = [
+    "BPER",
+    "BPERJ",
+    "BPR",
+    "CD",
+    "CDJ",
+    "COUNTS",
+    "DEFAULT",
+    "MODELS",
+    "PITF",
+    "PITFJ",
+    "POP",
+    "RAND",
+    "RICF",
+    "RUCF",
+    "SHARE",
+    "Model",
+    "Profile",
+    "ProfileJ",
+    "load",
+    "model_class",
+]
+
+
+def model_class(name: str) -> type[Model]:
+    """The model with a command-line id, such as `bper+`."""
+    try:
+        return MODELS[name.lower()]
+    except KeyError:
+        raise ParameterError(f"unknown model {name!r}; use one of {', '.join(MODELS)}") from None
+
+
+def load(path: str | Path) -> Model:
+    """Load a model that `save` wrote; its arrays are memory-mapped, so that processes share them."""
+    stored = artifacts.load(path, "model")
+    name = stored.facts.get("model")
+    if name not in MODELS:
+        raise ArtifactError(f"{path}: holds a model {name!r} that this version of whyrank does not know")
+    return MODELS[str(name)].restore(stored, Path(path))

@@ -1,0 +1,207 @@
+"""The estimator API that every model has, and the little that a model has to say for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank import artifacts
+from whyrank.data.catalog import Catalog
+from whyrank.data.split import Split
+from whyrank.data.triplets import Triplets
+from whyrank.errors import ArtifactError, NotFitted, ParameterError
+from whyrank.models import parameters
+from whyrank.ranking.form import Block, Bonus, Floats, Numbers, constant_and_parts
+from whyrank.ranking.options import Options
+from whyrank.ranking.search import Search
+from whyrank.version import __version__
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from whyrank.ranking.reasons import Pairs, Reason
+    from whyrank.ranking.recommend import Recommendation, RecommendedPair
+    from whyrank.training import Run
+
+Other = TypeVar("Other", bound="Model")
+
+
+@dataclass(kw_only=True, eq=False)
+class Model:
+    """Base of all models: constructors only store, `fit` checks and learns, fitted attributes end in `_`.
+
+    A model says how it learns (`_fit`) and how it scores (`keys` and `queries`, or `bonus`, or both); everything that
+    users call (explain, recommend, save, ...) follows from that.
+    """
+
+    id: ClassVar[str]
+    summary: ClassVar[str]
+    ranks_items: ClassVar[bool] = False
+    fitted: ClassVar[tuple[str, ...]] = ()  # names of the learned arrays, without the trailing underscore
+
+    # -- what a model defines ------------------------------------------------------------------------------------------
+
+    def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
+        raise NotImplementedError
+
+    def keys(self) -> Floats:
+        """One row per explanation."""
+        return np.zeros((len(self.catalog_.explanations), 0), np.float32)
+
+    def queries(self, users: Numbers, items: Numbers) -> Floats:
+        """One row per pair; unknown users or items (-1) have zeros in their part."""
+        return np.zeros((len(users), 0), np.float32)
+
+    def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus | None:
+        """Sparse, nonnegative additions to the dot products; `n` is how many reasons will be asked for."""
+        return None
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Whose part of the score the columns of `keys` carry, from left to right."""
+        return ()
+
+    def item_keys(self) -> Floats:
+        """One row per item, for models that rank items."""
+        raise ParameterError(f"{type(self).__name__} does not rank items; use a joint model such as BPERJ")
+
+    def item_queries(self, users: Numbers) -> Floats:
+        """One row per user, for models that rank items."""
+        raise ParameterError(f"{type(self).__name__} does not rank items; use a joint model such as BPERJ")
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    def fit(self, train: Triplets | Split, validation: Triplets | None = None, run: Run | None = None) -> Self:
+        """Learn from triplets (of a split: its training part), forgetting what was learned before.
+
+        `run` says how: threads, progress, checkpoints. It never changes the result. Models that can stop early or tune
+        themselves use `validation`, and hold out some records of `train` where it is not given.
+        """
+        from whyrank.training import Run
+
+        parameters.check(self)
+        if isinstance(train, Split):
+            validation = train.validation if validation is None else validation
+            train = train.train
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        self._forget_searches()
+        self.catalog_ = Catalog.of(train)
+        self.data_digest_ = train.digest()
+        try:
+            self._fit(train, run or Run(), validation)
+        except BaseException:
+            del self.catalog_
+            raise
+        return self
+
+    # -- ranking, by number --------------------------------------------------------------------------------------------
+
+    def search(self) -> Search:
+        """The prepared exact search over this model's keys."""
+        self._check_fitted()
+        if getattr(self, "_search", None) is None:
+            constant, parts = constant_and_parts(self.blocks())
+            self._search: Search | None = Search(self.keys(), self.catalog_.ranks, constant=constant, parts=parts)
+        assert self._search is not None
+        return self._search
+
+    def item_search(self) -> Search:
+        """The prepared exact search over this model's items."""
+        self._check_fitted()
+        if "items" not in self._searches:
+            self._searches["items"] = Search(self.item_keys(), self.catalog_.item_ranks)
+        return self._searches["items"]
+
+    def _forget_searches(self) -> None:
+        """To be called when keys change."""
+        self._searches: dict[str, Search] = {}
+        self._bounds: dict[object, Floats] = {}
+
+    def kept_bounds(self, make: Callable[[], Floats]) -> Floats:
+        """Bounds of all items for exact joint ranking, made once for each `mu`."""
+        key = getattr(self, "mu", None)
+        if key not in self._bounds:
+            self._bounds[key] = make()
+        return self._bounds[key]
+
+    # -- ranking, by external id ---------------------------------------------------------------------------------------
+
+    def explain(self, user: object, item: object, n: int = 10, **options: Any) -> list[Reason]:
+        """The `n` best reasons for a pair, best first; options as in `whyrank.Options`."""
+        from whyrank.ranking.reasons import explain
+
+        self._check_fitted()
+        return explain(self, user, item, n, Options(**options))
+
+    def explain_many(self, pairs: Pairs, n: int = 10, **options: Any) -> pl.DataFrame:
+        """Reasons for many pairs: a table with columns user and item in (or a list of pairs), a table out."""
+        from whyrank.ranking.reasons import explain_many
+
+        self._check_fitted()
+        return explain_many(self, pairs, n, Options(**options))
+
+    def recommend(self, user: object, n: int = 10, reasons: int = 3, **options: Any) -> list[Recommendation]:
+        """The `n` best items that the user has not interacted with, each with its best reasons."""
+        from whyrank.ranking.recommend import recommend
+
+        self._check_fitted()
+        return recommend(self, user, n, reasons, Options(**options))
+
+    def recommend_pairs(self, user: object, n: int = 10, weight: float = 1.0) -> list[RecommendedPair]:
+        """The `n` best (item, explanation) pairs over all of them: item score + weight x explanation score."""
+        from whyrank.ranking.recommend import recommend_pairs
+
+        self._check_fitted()
+        return recommend_pairs(self, user, n, weight)
+
+    # -- saving --------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> Path:
+        """Write a folder that `whyrank.load` reads."""
+        self._check_fitted()
+        arrays: dict[str, NDArray[np.generic]] = {f"catalog.{k}": v for k, v in self.catalog_.arrays().items()}
+        arrays |= {f"model.{name}": getattr(self, f"{name}_") for name in self.fitted}
+        facts = {
+            "model": self.id,
+            "parameters": self._stored_parameters(),
+            "whyrank": __version__,
+            "data": self.data_digest_,
+            "vocabularies": {
+                name: getattr(self.catalog_, name).digest() for name in ("users", "items", "explanations")
+            },
+        }
+        return artifacts.save(path, "model", facts, arrays, self.catalog_.tables())
+
+    @classmethod
+    def restore(cls, stored: artifacts.Stored, path: Path) -> Self:
+        """The model behind a folder that `save` wrote."""
+        try:
+            model = cls(**stored.facts["parameters"])  # type: ignore[arg-type]
+            parameters.check(model)
+            model._forget_searches()
+            catalog = {n.removeprefix("catalog."): a for n, a in stored.arrays.items() if n.startswith("catalog.")}
+            model.catalog_ = Catalog.restore(catalog, stored.tables)
+            model.data_digest_ = str(stored.facts["data"])
+            for name in cls.fitted:
+                setattr(model, f"{name}_", stored.arrays[f"model.{name}"])
+        except (KeyError, TypeError, ValueError, ParameterError) as error:
+            raise ArtifactError(f"{path}: does not hold what a {cls.__name__} needs ({error})") from error
+        return model
+
+    def _share_catalog(self, other: Other) -> Other:
+        """Make another form of the same fitted model usable."""
+        other.catalog_, other.data_digest_ = self.catalog_, self.data_digest_
+        other._forget_searches()
+        return other
+
+    def _stored_parameters(self) -> Mapping[str, object]:
+        return parameters.values(self)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "catalog_"):
+            raise NotFitted(f"this {type(self).__name__} is not fitted yet; call fit first")

@@ -1,0 +1,140 @@
+"""BPER: two factorizations, one per side, weighed by `mu` only when ranking (paper, Section 4.2); and BPER-J, BPR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from whyrank.data.triplets import Triplets
+from whyrank.models.factors import FactorModel, popularity_start
+from whyrank.models.parameters import parameter
+from whyrank.ranking.form import Block, Floats, Numbers, rows
+from whyrank.training import PairwisePass, Pass, Storage, Table
+
+if TYPE_CHECKING:
+    from whyrank.models.tensor import CD
+
+
+@dataclass(kw_only=True, eq=False)
+class BPER(FactorModel):
+    """mu x (p_u . oU_e + bU_e) + (1 - mu) x (q_i . oI_e + bI_e), each side learned by BPR on its own (Algorithm 1).
+
+    `mu` may be changed on a fitted model.
+    """
+
+    id = "bper"
+    summary = "Bayesian personalized explanation ranking (the paper's)"
+    fitted: ClassVar[tuple[str, ...]] = (
+        *("user_factors", "item_factors", "explanation_by_user", "explanation_by_item", "user_bias", "item_bias"),
+    )
+
+    mu: float = parameter(0.7, "weight of the user's side when ranking", at_least=0, at_most=1)
+    bias_start: Literal["zero", "popularity"] = parameter(
+        "zero", "biases start at zero (paper) or at popularity (published code)", one_of=("zero", "popularity")
+    )
+
+    def tables(self, train: Triplets) -> dict[str, Table]:
+        pool, d = len(train.explanations), self.factors
+        starts: dict[str, Floats | None] = {"user": None, "item": None}
+        if self.bias_start == "popularity":
+            for side, relation in (("user", train.user_explanations), ("item", train.item_explanations)):
+                holders = np.bincount(relation.indices, minlength=pool)
+                starts[side] = popularity_start(holders, relation.rows, train.records)
+        return {
+            "user": Table(len(train.users), d),
+            "item": Table(len(train.items), d),
+            "explanation_by_user": Table(pool, d, bias=True, bias_start=starts["user"]),
+            "explanation_by_item": Table(pool, d, bias=True, bias_start=starts["item"]),
+        }
+
+    def passes(self, train: Triplets) -> tuple[Pass, ...]:
+        e = train.explanation
+        return (
+            PairwisePass("user", "explanation_by_user", train.user, e, known=train.user_explanations),
+            PairwisePass("item", "explanation_by_item", train.item, e, known=train.item_explanations),
+        )
+
+    def _take(self, learned: Storage) -> None:
+        self.user_factors_ = learned.factors("user").copy()
+        self.item_factors_ = learned.factors("item").copy()
+        self.explanation_by_user_ = learned.factors("explanation_by_user").copy()
+        self.explanation_by_item_ = learned.factors("explanation_by_item").copy()
+        self.user_bias_ = learned.bias("explanation_by_user").copy()
+        self.item_bias_ = learned.bias("explanation_by_item").copy()
+
+    def keys(self) -> Floats:
+        sides = (self.explanation_by_user_, self.explanation_by_item_)
+        return np.hstack([*sides, self.user_bias_[:, None], self.item_bias_[:, None]])
+
+    def queries(self, users: Numbers, items: Numbers) -> Floats:
+        mu, rest = np.float32(self.mu), np.float32(1 - self.mu)
+        constants = np.tile(np.array([mu, rest], np.float32), (len(users), 1))
+        return np.hstack([mu * rows(self.user_factors_, users), rest * rows(self.item_factors_, items), constants])
+
+    def blocks(self) -> tuple[Block, ...]:
+        return (Block("user", self.factors), Block("item", self.factors), Block("popularity", 2))
+
+    def as_cd(self) -> CD:
+        """The same scores as a CD model with 2d + 2 factors (the paper's Section 4.4, mended).
+
+        The equation as printed has mu and 1 - mu in the slots that the other side leaves; they would multiply on every
+        coordinate, so those slots are 1 here.
+        """
+        from whyrank.models.tensor import CD
+
+        mu, rest, d = np.float32(self.mu), np.float32(1 - self.mu), self.factors
+        user, item = self.user_factors_, self.item_factors_
+        cd = CD(factors=2 * d + 2, seed=self.seed)
+        cd.user_factors_ = np.hstack([mu * user, np.ones((len(user), d + 2), np.float32)])
+        cd.user_factors_[:, 2 * d] = mu
+        cd.item_factors_ = np.hstack(
+            [np.ones((len(item), d), np.float32), rest * item, np.ones((len(item), 2), np.float32)]
+        )
+        cd.item_factors_[:, 2 * d + 1] = rest
+        cd.explanation_factors_ = self.keys()
+        return self._share_catalog(cd)
+
+
+@dataclass(kw_only=True, eq=False)
+class BPERJ(BPER):
+    """BPER and item ranking p_u . q_i + b_i, learned together (Algorithm 2); `alpha` weighs the explanation task."""
+
+    id = "bper-j"
+    summary = "BPER with items: joint ranking (the paper's)"
+    ranks_items = True
+    fitted: ClassVar[tuple[str, ...]] = (*BPER.fitted, "item_popularity_bias")
+
+    alpha: float = parameter(0.5, "weight of the explanation task in training", at_least=0)
+
+    def tables(self, train: Triplets) -> dict[str, Table]:
+        return super().tables(train) | {"item": Table(len(train.items), self.factors, bias=True)}
+
+    def passes(self, train: Triplets) -> tuple[Pass, ...]:
+        by_user, by_item = (
+            PairwisePass(each.rows, each.columns, each.positive_rows, each.positive_columns, each.known, self.alpha)
+            for each in super().passes(train)
+            if isinstance(each, PairwisePass)
+        )
+        return by_user, by_item, PairwisePass("user", "item", train.user, train.item, known=train.user_items)
+
+    def _take(self, learned: Storage) -> None:
+        super()._take(learned)
+        self.item_popularity_bias_ = learned.bias("item").copy()
+
+    def item_keys(self) -> Floats:
+        return np.hstack([self.item_factors_, self.item_popularity_bias_[:, None]])
+
+    def item_queries(self, users: Numbers) -> Floats:
+        return np.hstack([rows(self.user_factors_, users), np.ones((len(users), 1), np.float32)])
+
+
+@dataclass(kw_only=True, eq=False)
+class BPR(BPERJ):
+    """BPER-J with alpha = 0: the item recommender that the paper compares with. Its reasons are untrained."""
+
+    id = "bpr"
+    summary = "item ranking alone (BPER-J with alpha = 0)"
+
+    alpha: float = parameter(0.0, "fixed at zero", at_least=0, at_most=0)

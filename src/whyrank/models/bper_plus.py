@@ -1,0 +1,284 @@
+"""BPER+: BPER whose explanation factors are fused with vectors of what the explanations say or show."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+from whyrank.data.triplets import Triplets
+from whyrank.errors import ArtifactError, DataError, ParameterError
+from whyrank.models.base import Model
+from whyrank.models.parameters import parameter
+from whyrank.ranking.form import Block, Floats, Numbers, rows
+from whyrank.text.checkpoint import Checkpoint
+from whyrank.text.cold import borrowed, nearest
+from whyrank.text.encoder import Encoder
+from whyrank.text.features import Preparation, checked, in_order
+from whyrank.text.frozen import SIDES, Arrays, Settings, Trainer, start
+from whyrank.text.fusion import FUSIONS
+from whyrank.training import Epoch, Run
+
+if TYPE_CHECKING:
+    from whyrank.models.tensor import CD
+
+PER_EXPLANATION = ("explanation_by_user", "explanation_by_item", "user_bias", "item_bias", "explanation_features")
+
+
+@dataclass(kw_only=True, eq=False)
+class BPERPlus(Model):
+    """BPER with o_e fused with a linear layer of a text vector (paper, Section 4.3).
+
+    Texts are encoded by a BERT-type encoder on this machine, or `features` stand in for them: one row of numbers per
+    explanation, in the order of `feature_ids` (without them: of the sorted explanation ids). Explanations without a
+    training triplet are ranked by what they say, and `add_explanations` brings in new ones after the fit. `mu` may be
+    changed on a fitted model.
+    """
+
+    id = "bper+"
+    summary = "BPER that reads the explanations: ID factors fused with text vectors (the paper's)"
+    fitted: ClassVar[tuple[str, ...]] = (
+        *("user_factors", "item_factors", *PER_EXPLANATION, "text_layer", "text_shift", "fusion_weights"),
+        *("feature_mean", "feature_projection", "encoder_weights", "encoder_digest"),
+    )
+
+    factors: int = parameter(20, "d: length of a vector of factors", at_least=1, at_most=4096)
+    mu: float = parameter(0.7, "weight of the user's side when ranking", at_least=0, at_most=1)
+    fusion: Literal["multiply", "add", "gate", "mlp"] = parameter(
+        "multiply", "how ID factors and text vector become one; multiply is the paper's", one_of=tuple(FUSIONS)
+    )
+    negatives: Literal["uniform", "popular"] = parameter(
+        "popular", "negatives are drawn uniformly (paper) or as often as they are used", one_of=("uniform", "popular")
+    )
+    learning_rate: float = parameter(0.003, "of AdamW at the start; it falls linearly to zero", above=0)
+    regularization: float = parameter(0.01, "weight decay of AdamW", at_least=0)
+    epochs: int = parameter(5, "T: passes over the training data", at_least=1)
+    batch: int = parameter(128, "triplets per step", at_least=1)
+    encoder: str = parameter("minilm", "'minilm', a folder with an encoder, or a name of the hub")
+    pooling: Literal["cls", "mean"] = parameter(
+        "mean", "the vector of a text: that of [CLS] (paper) or the mean over its tokens", one_of=("cls", "mean")
+    )
+    max_length: int = parameter(64, "tokens of a text that are read", at_least=4)
+    dimensions: int = parameter(128, "main directions of the text vectors that are kept", at_least=1)
+    encoder_mode: Literal["frozen", "finetune"] = parameter(
+        "frozen", "fixed text vectors, or learning that goes on into the encoder (paper)", one_of=("frozen", "finetune")
+    )
+    trainable_layers: int = parameter(2, "finetune: how many of the encoder's last layers learn", at_least=1)
+    encoder_learning_rate: float = parameter(0.00001, "finetune: of AdamW on the encoder", above=0)
+    network: bool = parameter(False, "whether an encoder may be downloaded from the hub")
+    features: ArrayLike | None = dataclasses.field(
+        default=None, repr=False, metadata={"help": "vectors that stand in for texts, one row per explanation"}
+    )
+    feature_ids: Iterable[object] | None = dataclasses.field(
+        default=None, repr=False, metadata={"help": "the explanation of each row of features; None: the sorted ids"}
+    )
+    seed: int = parameter(0, "every random choice comes from it", at_least=0)
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
+        raw = self._raw_features(train, run)
+        preparation = Preparation.of(raw, self.dimensions)
+        self.feature_mean_, self.feature_projection_ = preparation
+        arrays = start(train, preparation.projection.shape[1], self._settings())
+        if self.encoder_mode == "finetune":
+            features = self._finetune(train, preparation, arrays, run)
+        else:
+            self.encoder_weights_ = np.zeros(0, np.float32)
+            features = preparation.apply(raw)
+            self._train(Trainer(train, features, arrays, self._settings()), run)
+        self._keep(arrays, features)
+        self._warm_up(np.flatnonzero(train.popularity == 0), np.flatnonzero(train.popularity))
+
+    def _finetune(self, train: Triplets, preparation: Preparation, arrays: Arrays, run: Run) -> Floats:
+        from whyrank.text.finetune import FinetuneTrainer, TunedEncoder
+
+        tuned = TunedEncoder(self._encoder(), self.trainable_layers)
+        trainer = FinetuneTrainer(
+            train, tuned, preparation, arrays, self._settings(), self.encoder_learning_rate, run.threads
+        )
+        self._train(trainer, run)
+        self.encoder_weights_ = tuned.weights
+        return preparation.apply(tuned.encode(trainer.texts))
+
+    def _train(self, trainer: Trainer, run: Run) -> None:
+        vectors = hashlib.sha256(self.feature_mean_.tobytes() + self.feature_projection_.tobytes()).hexdigest()
+        facts = {"data": self.data_digest_, "vectors": vectors, **self._stored_parameters()}
+        checkpoint = Checkpoint(run.checkpoint, facts)
+        resumed, done = checkpoint.load(trainer.state()) if run.resume else None, 0
+        if resumed is not None:
+            state, done = resumed
+            trainer.restore(state)
+        for monitor in run.monitors:
+            monitor.on_start(done, self.epochs)
+        first, began, stop = done, time.monotonic(), False
+        while done < self.epochs and not stop:
+            epoch_began = time.monotonic()
+            loss = trainer.epoch(done + 1)
+            done, now = done + 1, time.monotonic()
+            speed = 2 * len(trainer.batches.train) / max(now - epoch_began, 1e-9)
+            eta = (now - began) / (done - first) * (self.epochs - done)
+            report = Epoch(done, self.epochs, loss, speed, now - began, eta)
+            stop = any([monitor.on_epoch(report, None) for monitor in run.monitors])  # noqa: C419 - ask all
+            if checkpoint.due():
+                checkpoint.save(trainer.state(), done)
+
+    def _settings(self) -> Settings:
+        return Settings(
+            factors=self.factors,
+            fusion=self.fusion,
+            learning_rate=self.learning_rate,
+            regularization=self.regularization,
+            epochs=self.epochs,
+            batch=self.batch,
+            popular_negatives=self.negatives == "popular",
+            seed=self.seed,
+        )
+
+    def _raw_features(self, train: Triplets, run: Run) -> Floats:
+        """One row per explanation as the user or the encoder gives it."""
+        if self.features is None:
+            if self.feature_ids is not None:
+                raise ParameterError("feature_ids is given without features; give both, or neither to use the texts")
+            encoder = self._encoder()
+            self.encoder_digest_ = np.frombuffer(bytes.fromhex(encoder.weights.digest), np.uint8)
+            return encoder(train.text_of(np.arange(len(train.explanations))).to_list(), threads=run.threads)
+        if self.encoder_mode == "finetune":
+            raise ParameterError("encoder_mode='finetune' needs texts; use encoder_mode='frozen' with features")
+        self.encoder_digest_ = np.zeros(0, np.uint8)
+        return in_order(checked(self.features), self.feature_ids, train.explanations)
+
+    def _encoder(self) -> Encoder:
+        return Encoder.find(self.encoder, pooling=self.pooling, max_length=self.max_length, network=self.network)
+
+    def _keep(self, arrays: Arrays, features: Floats) -> None:
+        """Take over what was learned."""
+        self.user_factors_, self.item_factors_ = arrays["user_factors"], arrays["item_factors"]
+        self.explanation_by_user_ = arrays["explanation_by_user"]
+        self.explanation_by_item_ = arrays["explanation_by_item"]
+        self.text_layer_, self.text_shift_ = arrays["text_layer"], arrays["text_shift"]
+        drawn = np.zeros(len(features), np.float32)
+        if self.negatives == "popular":  # then biases learn only what popularity leaves open
+            drawn = np.log(np.maximum(self.catalog_.popularity, 1)).astype(np.float32)
+        self.user_bias_, self.item_bias_ = (arrays[f"bias_by_{side}"][:, 0] + drawn for side in SIDES)
+        self.explanation_features_ = features
+        shapes = FUSIONS[self.fusion].shapes(self.factors)
+        self.fusion_weights_ = np.concatenate([np.zeros(0, np.float32), *(arrays[name].ravel() for name in shapes)])
+
+    # -- explanations without triplets ---------------------------------------------------------------------------------
+
+    def add_explanations(
+        self, ids: Sequence[object], texts: Sequence[str] | None = None, *, features: ArrayLike | None = None
+    ) -> Self:
+        """Let a fitted model rank explanations it has never seen, by their texts (without: their ids) or features."""
+        self._check_fitted()
+        named = [str(each) for each in ids]
+        texts = named if texts is None else [str(each) for each in texts]
+        vocabulary = self.catalog_.explanations
+        if len(set(named)) != len(named) or len(texts) != len(named):
+            raise DataError("ids and texts of new explanations", expected="different ids, and one text for each")
+        if (vocabulary.numbers(named, missing="negative") >= 0).any():
+            known = named[int(np.argmax(vocabulary.numbers(named, missing="negative") >= 0))]
+            raise DataError(f"explanation {known!r} is already known", expected="new ids")
+        raw = self._new_features(texts, features)
+        if len(raw) != len(named):
+            raise DataError(f"{len(raw):,} rows of features for {len(named):,} ids", expected="one row per id")
+        order = np.argsort(np.array(named, object), kind="stable") if named else np.zeros(0, np.int64)
+        self._grow([named[place] for place in order], [texts[place] for place in order], raw[order])
+        return self
+
+    def _new_features(self, texts: Sequence[str], features: ArrayLike | None) -> Floats:
+        preparation = Preparation(self.feature_mean_, self.feature_projection_)
+        if (features is None) != (len(self.encoder_digest_) > 0):
+            raise ParameterError("new explanations need what the model was fitted to: texts, or features=")
+        if features is not None:
+            return preparation.apply(checked(features))
+        encoder = self._encoder()
+        if encoder.weights.digest != self.encoder_digest_.tobytes().hex():
+            raise ArtifactError(f"encoder {self.encoder!r} is not the one the model was fitted with; fit again")
+        if not len(self.encoder_weights_):
+            return preparation.apply(encoder(texts))
+        from whyrank.text.finetune import TunedEncoder
+
+        tuned = TunedEncoder(encoder, self.trainable_layers)
+        tuned.weights = self.encoder_weights_
+        return preparation.apply(tuned.encode(texts))
+
+    def _grow(self, ids: list[str], texts: list[str], features: Floats) -> None:
+        old, catalog, new = len(self.catalog_.explanations), self.catalog_, len(ids)
+        known_texts = catalog.texts
+        if known_texts is None and texts != ids:
+            known_texts = catalog.explanations.ids
+        self.catalog_ = dataclasses.replace(
+            catalog,
+            explanations=catalog.explanations.grown(ids),
+            texts=None
+            if known_texts is None
+            else pl.concat([known_texts, pl.Series(known_texts.name, texts, pl.String)]),
+            popularity=np.pad(catalog.popularity, (0, new)),
+            mean_rating=np.pad(catalog.mean_rating, (0, new), constant_values=np.nan),
+        )
+        for name in PER_EXPLANATION:
+            values = getattr(self, f"{name}_")
+            more = features if name == "explanation_features" else np.zeros((new, *values.shape[1:]), np.float32)
+            setattr(self, f"{name}_", np.concatenate([values, more]))
+        self._warm_up(np.arange(old, old + new), np.flatnonzero(catalog.popularity))
+        self._forget_searches()
+
+    def _warm_up(self, cold: NDArray[np.int64], warm: NDArray[np.int64]) -> None:
+        """Give explanations without triplets ID factors and biases of those that say nearly the same."""
+        if not len(cold) or not len(warm):
+            return
+        places, weights = nearest(self.explanation_features_[cold], self.explanation_features_[warm])
+        for name in ("explanation_by_user", "explanation_by_item", "user_bias", "item_bias"):
+            values = getattr(self, f"{name}_")
+            values[cold] = borrowed(values[warm], places, weights)
+
+    # -- scoring -------------------------------------------------------------------------------------------------------
+
+    def text_vectors(self) -> Floats:
+        """o_e^BERT: the linear layer's view of what each explanation says."""
+        vectors: Floats = self.explanation_features_ @ self.text_layer_ + self.text_shift_
+        return vectors
+
+    def keys(self) -> Floats:
+        fusion, text = FUSIONS[self.fusion], self.text_vectors()
+        weights, at = {}, 0
+        for name, shape in fusion.shapes(self.factors).items():
+            weights[name] = self.fusion_weights_[at : at + shape[0] * shape[1]].reshape(shape)
+            at += shape[0] * shape[1]
+        sides = (fusion.fuse(ids, text, weights) for ids in (self.explanation_by_user_, self.explanation_by_item_))
+        return np.hstack([*sides, self.user_bias_[:, None], self.item_bias_[:, None]])
+
+    def queries(self, users: Numbers, items: Numbers) -> Floats:
+        mu, rest = np.float32(self.mu), np.float32(1 - self.mu)
+        constants = np.tile(np.array([mu, rest], np.float32), (len(users), 1))
+        return np.hstack([mu * rows(self.user_factors_, users), rest * rows(self.item_factors_, items), constants])
+
+    def blocks(self) -> tuple[Block, ...]:
+        return (Block("user", self.factors), Block("item", self.factors), Block("popularity", 2))
+
+    def as_cd(self) -> CD:
+        """The same scores as a CD model with 2d + 2 factors: `BPER.as_cd` with the fused vectors as factors."""
+        from whyrank.models.bper import BPER
+
+        d, keys = self.factors, self.keys()
+        plain = BPER(factors=d, mu=self.mu, seed=self.seed)
+        plain.user_factors_, plain.item_factors_ = self.user_factors_, self.item_factors_
+        plain.explanation_by_user_, plain.explanation_by_item_ = keys[:, :d], keys[:, d : 2 * d]
+        plain.user_bias_, plain.item_bias_ = self.user_bias_, self.item_bias_
+        return self._share_catalog(plain).as_cd()
+
+    def _stored_parameters(self) -> Mapping[str, object]:
+        return {
+            name: value
+            for name, value in super()._stored_parameters().items()
+            if name not in ("features", "feature_ids")
+        }

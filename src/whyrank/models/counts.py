@@ -1,0 +1,134 @@
+"""Strong baselines without factors: counts of what the user says and of what is said of the item."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.data.catalog import Catalog
+from whyrank.data.triplets import Triplets
+from whyrank.kernels.evidence import merged_evidence
+from whyrank.kernels.metrics import hits
+from whyrank.models.base import Model
+from whyrank.models.parameters import parameter
+from whyrank.ranking.form import Block, Bonus, Floats, Numbers
+from whyrank.ranking.rank import rank
+from whyrank.training import Run
+
+Scales = NDArray[np.float64]
+SAMPLE = 2000  # validation records that decide between settings
+
+
+def held_out(train: Triplets, validation: Triplets | None) -> tuple[Triplets, Triplets]:
+    """Training and validation records; a tenth of training, drawn by a fixed seed, where validation is not given."""
+    if validation is not None and validation.records:
+        return train, validation
+    split = train.split(seed=0, test=0.1, validation=0.0)
+    return (split.train, split.test) if split.test.records else (train, train)
+
+
+def quality(model: Model, validation: Triplets, sample: int = SAMPLE, k: int = 10) -> float:
+    """ndcg_paper@k on a fixed sample of records, by which settings are chosen."""
+    rows = np.random.default_rng(0).permutation(validation.records)[:sample]
+    part = validation.take(np.sort(rows))
+    ranked = rank(model, part.record_user, part.record_item, k).numbers
+    gains = 1 / np.log2(np.arange(2, k + 2))
+    found = hits(ranked, part.record_explanations.indptr, part.record_explanations.indices)
+    return float((found @ gains[: ranked.shape[1]]).mean() / gains.sum())
+
+
+def evidence_bonus(
+    catalog: Catalog,
+    users: Numbers,
+    items: Numbers,
+    scales: tuple[Scales, Scales],
+    row_scales: tuple[Scales, Scales],
+    logs: bool,
+) -> Bonus:
+    """Counts of the user's and of the item's explanations as additions to scores."""
+    relations = (*catalog.user_explanations, *catalog.item_explanations)
+    return Bonus(*merged_evidence(users, items, *relations, *scales, *row_scales, logs))
+
+
+@dataclass(kw_only=True, eq=False)
+class COUNTS(Model):
+    """log p_e + log(1 + n_ue / (a p_e^w)) + log(1 + n_ie / (b p_e^w)): smoothed log-ratios, in closed form.
+
+    n_ue and n_ie count the training records of the user and of the item that hold the explanation, p_e is its share of
+    all triplets. What is None is chosen from a small grid on validation records.
+    """
+
+    id = "counts"
+    summary = "popularity and smoothed log-ratios of user and item counts"
+    fitted: ClassVar[tuple[str, ...]] = ("strengths",)
+    grid: ClassVar[tuple[float, ...]] = (1.0, 3.0, 10.0, 30.0)
+
+    user_smoothing: float | None = parameter(None, "a: larger trusts the user's own words less", above=0)
+    item_smoothing: float | None = parameter(None, "b: larger trusts what was said of the item less", above=0)
+    power: float | None = parameter(None, "w: how much popularity discounts counts", at_least=0, at_most=2)
+
+    def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
+        given = (self.user_smoothing, self.item_smoothing, self.power)
+        options = [
+            grid if value is None else (value,)
+            for value, grid in zip(given, (self.grid, self.grid, (0.5, 1.0)), strict=True)
+        ]
+        candidates = [np.array(each) for each in itertools.product(*options)]
+        self.strengths_: Scales = candidates[0]
+        if len(candidates) == 1:
+            return
+        catalog = self.catalog_
+        learn, check = held_out(train, validation)
+        self.catalog_ = Catalog.of(learn)
+        try:
+            scores = []
+            for self.strengths_ in candidates:
+                scores.append(quality(self, check))
+        finally:
+            self.catalog_ = catalog
+            self._forget_searches()
+        self.strengths_ = candidates[int(np.argmax(scores))]
+
+    def keys(self) -> Floats:
+        logs: Floats = np.log(np.maximum(self.catalog_.popularity, 0.5)).astype(np.float32)
+        return logs[:, None]
+
+    def queries(self, users: Numbers, items: Numbers) -> Floats:
+        return np.ones((len(users), 1), np.float32)
+
+    def blocks(self) -> tuple[Block, ...]:
+        return (Block("popularity", 1),)
+
+    def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus:
+        a, b, w = self.strengths_
+        popularity = np.maximum(self.catalog_.popularity, 0.5)
+        discount = (popularity / popularity.sum()) ** -w
+        ones = np.ones(len(self.catalog_.users)), np.ones(len(self.catalog_.items))
+        return evidence_bonus(self.catalog_, users, items, (discount / a, discount / b), ones, logs=True)
+
+
+@dataclass(kw_only=True, eq=False)
+class SHARE(Model):
+    """mu x the share of the user's triplets that hold the explanation plus (1 - mu) x that of the item's."""
+
+    id = "share"
+    summary = "share of the user's and of the item's own explanations"
+
+    mu: float = parameter(0.5, "weight of the user's share against the item's", at_least=0, at_most=1)
+
+    def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
+        pass
+
+    def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus:
+        catalog = self.catalog_
+        sides = ((catalog.user_explanations, self.mu), (catalog.item_explanations, 1 - self.mu))
+        shares = []
+        for relation, weight in sides:
+            totals = np.add.reduceat(np.append(relation.counts, 0), relation.indptr[:-1].clip(max=len(relation.counts)))
+            shares.append(weight / np.maximum(np.where(relation.sizes() > 0, totals, 0), 1))
+        ones = np.ones(len(catalog.explanations))
+        return evidence_bonus(catalog, users, items, (ones, ones), (shares[0], shares[1]), logs=False)

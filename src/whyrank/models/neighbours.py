@@ -1,0 +1,77 @@
+"""The paper's neighbour models: revised user-based and item-based collaborative filtering."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whyrank.data.csr import CSR
+from whyrank.data.triplets import Triplets
+from whyrank.kernels.neighbours import neighbours, weighted_sets
+from whyrank.models.base import Model
+from whyrank.models.parameters import parameter
+from whyrank.ranking.form import Bonus, Floats, Numbers
+from whyrank.training import Run
+
+STEP = 4096  # rows whose neighbours are looked for at once
+
+
+@dataclass(kw_only=True, eq=False)
+class _Neighbours(Model):
+    """Scores an explanation by the similarity of those neighbours who share the other side and have said it.
+
+    Explanations that no neighbour has said score 0 and stand behind, by popularity.
+    """
+
+    fitted = ("least",)
+
+    neighbours: int | None = parameter(None, "size of a neighbour set; None: all who share an explanation", at_least=1)
+
+    def relation(self) -> CSR:
+        """Whose explanations are compared: E_u or E_i."""
+        raise NotImplementedError
+
+    def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
+        own = self.relation()
+        self.least_: Floats = np.zeros(own.rows, np.float32)
+        if self.neighbours is None:
+            return
+        inverse = CSR.from_pairs(own.indices, own.rows_of_entries(), len(train.explanations), own.rows)
+        for start in range(0, own.rows, STEP):
+            rows = np.arange(start, min(start + STEP, own.rows), dtype=np.int32)
+            found, similarity = neighbours(*own[:2], *inverse[:2], rows, self.neighbours)
+            self.least_[rows] = np.where(found[:, -1] >= 0, similarity[:, -1], 0)
+
+    def _scores(self, rows: Numbers, groups: Numbers, companions: CSR) -> Bonus:
+        own = self.relation()
+        pool = len(self.catalog_.explanations)
+        return Bonus(*weighted_sets(rows, groups, *own[:2], *companions[:2], self.least_, pool))
+
+
+@dataclass(kw_only=True, eq=False)
+class RUCF(_Neighbours):
+    """Users who know the item and resemble the user, by the Jaccard index of what they say."""
+
+    id = "rucf"
+    summary = "revised user-based collaborative filtering"
+
+    def relation(self) -> CSR:
+        return self.catalog_.user_explanations
+
+    def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus:
+        return self._scores(users, items, self.catalog_.item_users)
+
+
+@dataclass(kw_only=True, eq=False)
+class RICF(_Neighbours):
+    """Items of the user that resemble the item, by the Jaccard index of what is said of them."""
+
+    id = "ricf"
+    summary = "revised item-based collaborative filtering"
+
+    def relation(self) -> CSR:
+        return self.catalog_.item_explanations
+
+    def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus:
+        return self._scores(items, users, self.catalog_.user_items)

@@ -1,0 +1,1 @@
+"""Exact top-n reasons, exact item-reason pairs, and what makes reasons fit to show."""

@@ -1,0 +1,59 @@
+"""The one form in which models score: a dot product for every explanation, plus a bonus for a few of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int32]
+Floats = NDArray[np.float32]
+
+
+class Bonus(NamedTuple):
+    """Sparse additions to the scores of given pairs, never negative: row `m` belongs to the `m`-th pair.
+
+    Explanation numbers rise within a row.
+    """
+
+    indptr: NDArray[np.int64]
+    explanations: Numbers
+    values: Floats
+
+
+class Block(NamedTuple):
+    """Columns of queries and keys that belong together, and whose part of a score they carry."""
+
+    name: str  # "user", "item", "popularity" or "interaction"
+    width: int
+
+
+class Scorer(Protocol):
+    """What ranking knows of a model: score(user, item, explanation) = query . key + bonus.
+
+    User and item numbers may be -1 for unknown ones; their part of the query is then zero.
+    """
+
+    def keys(self) -> Floats: ...
+
+    def queries(self, users: Numbers, items: Numbers) -> Floats: ...
+
+    def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus | None: ...
+
+    def blocks(self) -> tuple[Block, ...]: ...
+
+
+def rows(table: Floats, numbers: Numbers) -> Floats:
+    """Rows of a table by number, zeros for -1."""
+    taken = table[np.maximum(numbers, 0)]
+    if len(numbers) and numbers.min() < 0:
+        taken[numbers < 0] = 0
+    return taken
+
+
+def constant_and_parts(blocks: tuple[Block, ...]) -> tuple[int, tuple[int, ...] | None]:
+    """What the search may use of a model's blocks: the width of a last, constant one, and up to two parts before it."""
+    constant = blocks[-1].width if blocks and blocks[-1].name == "popularity" else 0
+    parts = tuple(block.width for block in (blocks[:-1] if constant else blocks))
+    return constant, parts if 1 <= len(parts) <= 2 else None

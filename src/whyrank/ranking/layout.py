@@ -1,0 +1,167 @@
+"""The pool as the search walks it: a layout in blocks, and views of it for one `base` vector."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.kernels import layout as kernels
+from whyrank.kernels.lanes import BLOCK, LANES
+from whyrank.kernels.topn import QUERY_CODE, Pool
+
+# Norms of queries are rounded up to this many steps per doubling: finer cells bound tighter but share less.
+CELLS_PER_DOUBLING = 8
+TINY = np.float32(1e-36)
+
+
+class Keys:
+    """The keys, padded and encoded once, whatever the order of the pool."""
+
+    def __init__(self, keys: NDArray[np.float32], columns: int, split: int) -> None:
+        count = len(keys)
+        self.columns, self.split = columns, split
+        width = max(LANES, -(-columns // LANES) * LANES)
+        self.padded = np.zeros((count, width), np.float32)
+        self.padded[:, :columns] = keys[:, :columns]
+        # One rounding error per product and sum, and a few for the bound itself.
+        self.slack = (width + 16) * 2.0**-23
+        norms = np.zeros((2, count), np.float64)
+        norms[0] = _lengths(self.padded[:, :split])
+        norms[1] = _lengths(self.padded[:, split:])
+        whole = np.sqrt(norms[0] ** 2 + norms[1] ** 2)
+        self.norms = np.nextafter((norms * (1.0 + self.slack)).astype(np.float32), np.float32(np.inf))
+        self.longest = float(whole.max(initial=0.0))
+        self.rounding = self.longest * self.slack
+        self.reach = 126.0 - 0.5 * math.sqrt(max(columns, 1))  # of a code vector, before it is rounded
+        longest = float(np.quantile(whole, 0.999)) if count else 0.0
+        self.scale = longest / self.reach if longest > 0.0 else 1.0
+        self.codes = np.empty((count, 2 * max(1, -(-columns // 2))), np.uint8)
+        self.code_norms, self.code_gaps = np.empty(count, np.float32), np.empty(count, np.float32)
+        kernels.encode(self.padded, whole, self.scale, longest, self.codes, self.code_norms, self.code_gaps)
+
+
+def _lengths(rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    return np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+
+
+class Layout:
+    """Blocks of 32 explanations with near bounds, so that whole blocks can be left out."""
+
+    def __init__(self, keys: Keys, base: NDArray[np.float32], lengths: NDArray[np.float64]) -> None:
+        """`lengths` is what the two parts of a query typically measure; only speed depends on it."""
+        count = len(base)
+        bound = base + lengths[0] * keys.norms[0] + lengths[1] * keys.norms[1]
+        self.keys = keys
+        self.explanations = np.full(-(-count // BLOCK) * BLOCK, -1, np.int32)
+        self.explanations[:count] = np.argsort(-bound, kind="stable")
+        self.codes = kernels.pack(keys.codes, self.explanations)
+        losses = [self.spread(each, 0.0).reshape(-1, BLOCK).max(1) for each in (keys.code_norms, keys.code_gaps)]
+        self.allowances = np.stack(losses, axis=1) * np.float32(1 + 1e-6)
+        self.norms = np.stack([self.spread(part, 0.0) for part in keys.norms])
+
+    def spread(self, values: NDArray[np.float32], missing: float) -> NDArray[np.float32]:
+        """Values per explanation by position in the blocks."""
+        result = np.full(len(self.explanations), missing, np.float32)
+        result[: len(values)] = values[self.explanations[: len(values)]]
+        return result
+
+    @property
+    def nbytes(self) -> int:
+        return self.explanations.nbytes + self.codes.nbytes + self.norms.nbytes
+
+
+class View:
+    """A layout seen with one base: starts per level of query scale, block orders per cell of query norms."""
+
+    def __init__(self, layout: Layout, base: NDArray[np.float32], memory: int) -> None:
+        self.layout, self.base = layout, base
+        keys, spread = layout.keys, layout.spread(base, -np.inf)
+        # Rounded up; the constant covers products too small for float32.
+        self._base = spread + np.where(np.isfinite(spread), np.abs(spread) * np.float32(keys.slack) + TINY, 0)
+        finite = base[np.isfinite(base)]
+        self._top = float(self._base.max(initial=-np.inf)) if len(finite) else 0.0
+        middle = float(np.median(finite)) if len(finite) else 0.0
+        self._coarse = max((self._top - middle) / 16000.0, abs(self._top) * 2.0**-30, 1e-30)
+        # Below this norm a query moves scores so little that cells need not grow finer with it.
+        self._near = max(0.1 * (self._top - middle) / max(keys.longest, 1e-30), 1e-12)
+        blocks = len(layout.explanations) // BLOCK
+        self.capacity = max(16, memory // (8 * max(blocks, 1)))
+        self._levels: list[int] = []
+        self._starts = np.empty((0, len(spread)), np.int16)
+        self._cells: dict[tuple[int, int], int] = {}
+        self._order, self._bounds = np.empty((0, blocks), np.int32), np.empty((0, blocks), np.float32)
+
+    def levels(self, measures: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The level of every query: the step of its codes, from a grid with two steps per doubling."""
+        keys = self.layout.keys
+        step = keys.scale * np.maximum(measures[:, 2] / keys.reach, measures[:, 3] / QUERY_CODE)
+        wanted = np.ceil(2.0 * np.log2(np.maximum(step, self._coarse)) + 1e-9).astype(np.int64)
+        present, inverse = np.unique(wanted, return_inverse=True)
+        for level in present.tolist():
+            if level not in self._levels:
+                self._add_level(level)
+        places = np.array([self._levels.index(level) for level in present.tolist()], np.int64)
+        return places[inverse.reshape(-1)]
+
+    def _add_level(self, level: int) -> None:
+        starts = np.empty((1, len(self._base)), np.int16)
+        kernels.begin(self._base, 2.0 ** (level / 2), self._centre(level), starts[0])
+        self._starts = np.concatenate([self._starts, starts])
+        self._levels.append(level)
+
+    def _centre(self, level: int) -> float:
+        return self._top - 16383.0 * 2.0 ** (level / 2)
+
+    def cells(self, wanted: list[tuple[int, int]]) -> list[int]:
+        """Where the orders of these cells stand; at most `capacity` at a time."""
+        new = [cell for cell in wanted if cell not in self._cells]
+        if len(self._cells) + len(new) > self.capacity:
+            new, self._cells = wanted, {}
+            self._order, self._bounds = self._order[:0], self._bounds[:0]
+        if new:
+            lengths = np.array([[self._length(a), self._length(b)] for a, b in new], np.float32)
+            bounds = kernels.bound(self._base, self.layout.norms, lengths)
+            order = np.argsort(-bounds, axis=1, kind="stable").astype(np.int32)
+            known = len(self._cells)
+            self._cells.update({cell: known + k for k, cell in enumerate(new)})
+            self._order = np.concatenate([self._order, order])
+            self._bounds = np.concatenate([self._bounds, np.take_along_axis(bounds, order, axis=1)])
+        return [self._cells[cell] for cell in wanted]
+
+    def pool(self, ranks: NDArray[np.int32]) -> Pool:
+        """What the kernel reads; it stays valid when the view grows."""
+        layout, keys = self.layout, self.layout.keys
+        steps = np.array([2.0 ** (level / 2) for level in self._levels])
+        centres = np.array([self._centre(level) for level in self._levels])
+        margins = 2.0 * keys.slack * (np.abs(centres) + 65536.0 * steps) + 4.0 * TINY
+        return Pool(
+            keys.padded, self.base, ranks, layout.explanations, layout.codes, keys.scale, layout.allowances,
+            self._starts, steps, centres, margins, keys.rounding, self._order, self._bounds,
+        )  # fmt: skip
+
+    def cells_of(
+        self, measures: NDArray[np.float64]
+    ) -> tuple[list[tuple[int, int]], NDArray[np.int64], NDArray[np.int64]]:
+        """Cells of the queries (steps of a grid of both norms, rounded up), their sizes, and queries by cell."""
+        norms = np.maximum(measures[:, :2], self._near * 2.0**-64)
+        steps = np.ceil(np.log2(norms / self._near + 1.0) * CELLS_PER_DOUBLING + 1e-6).astype(np.int64)
+        across = int(steps[:, 1].max(initial=0)) + 1
+        joined = (steps[:, 0] * across + steps[:, 1]).astype(np.int32)
+        counts = np.bincount(joined)
+        present = np.flatnonzero(counts)
+        cells = [(cell // across, cell % across) for cell in present.tolist()]
+        return cells, counts[present], np.argsort(joined, kind="stable")
+
+    def highest(self, measures: NDArray[np.float64]) -> NDArray[np.float32]:
+        """What no score of each query exceeds: the largest bound over all blocks, from its norms alone."""
+        cells, counts, order = self.cells_of(measures)
+        lengths = np.array([[self._length(a), self._length(b)] for a, b in cells], np.float32).reshape(-1, 2)
+        result = np.empty(len(measures), np.float32)
+        result[order] = np.repeat(kernels.bound(self._base, self.layout.norms, lengths).max(1), counts)
+        return result
+
+    def _length(self, step: int) -> float:
+        """The largest norm of a cell's queries."""
+        return self._near * float(2.0 ** (step / CELLS_PER_DOUBLING) - 1.0)

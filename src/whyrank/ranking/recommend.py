@@ -1,0 +1,102 @@
+"""Items with reasons: first items then their reasons, or both at once and exactly."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from whyrank.errors import ParameterError
+from whyrank.ranking.form import Floats, Numbers
+from whyrank.ranking.joint import best_part, top_pairs
+from whyrank.ranking.options import Options
+from whyrank.ranking.rank import ItemRanker, Ranked, rank, rank_items
+from whyrank.ranking.reasons import Reason, reasons
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """An item for a user, with its reasons."""
+
+    item: str
+    score: float
+    reasons: list[Reason]
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class RecommendedPair:
+    """An item and one reason, ranked together; `score` is item score + weight x reason's score."""
+
+    item: str
+    score: float
+    item_score: float
+    reason: Reason
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def recommend(model: ItemRanker, user: object, n: int, how_many: int, options: Options) -> list[Recommendation]:
+    """The paper's two steps: the best items, then the best reasons for each."""
+    if n < 1:
+        raise ParameterError(f"n is {n}; use at least 1")
+    users = model.catalog_.users.numbers([user])
+    ranked = rank_items(model, users, n)
+    items = ranked.numbers[0][ranked.numbers[0] >= 0]
+    scores = ranked.scores[0][: len(items)]
+    repeated = np.repeat(users, len(items))
+    found: list[list[Reason]] = [[] for _ in items]
+    if how_many > 0:
+        found = reasons(model, repeated, items, rank(model, repeated, items, how_many, options))
+    ids = model.catalog_.items.terms(items).to_list()
+    return [Recommendation(*each) for each in zip(ids, scores.tolist(), found, strict=True)]
+
+
+def recommend_pairs(model: ItemRanker, user: object, n: int, weight: float) -> list[RecommendedPair]:
+    """The paper's Top(u, M) over all (item, explanation) pairs, exactly, without looking at all of them."""
+    catalog = model.catalog_
+    users = catalog.users.numbers([user])
+    item_scores = (model.item_keys() @ model.item_queries(users)[0]).astype(np.float32)
+
+    def with_user(items: Numbers) -> tuple[Numbers, Numbers]:
+        return np.repeat(users, len(items)), items
+
+    best = top_pairs(
+        item_scores,
+        lambda items: model.queries(*with_user(items)),
+        model.search(),
+        n,
+        weight=weight,
+        excluded=catalog.user_items.row(int(users[0])),
+        bounds=_bounds(model, users),
+        bonus_of=lambda items: model.bonus(*with_user(items), n),
+    )
+    own = (best.scores - item_scores[best.items]) / np.float32(weight)
+    ranked = Ranked(best.explanations[:, None], own[:, None])
+    found = reasons(model, *with_user(best.items), ranked)
+    ids = catalog.items.terms(best.items).to_list()
+    scores, of_items = best.scores.tolist(), item_scores[best.items].tolist()
+    return [
+        RecommendedPair(item, score, of_item, each[0])
+        for item, score, of_item, each in zip(ids, scores, of_items, found, strict=True)
+    ]
+
+
+def _bounds(model: ItemRanker, users: Numbers) -> Floats | None:
+    """What no reason's score exceeds, per item, where scores are a user's part plus an item's part and no bonus.
+
+    The item's part is the same for all users, so it is kept. Elsewhere the search's own bounds serve.
+    """
+    blocks = model.blocks()
+    if [block.name for block in blocks[:2]] != ["user", "item"] or model.bonus(users[:0], users[:0], 1) is not None:
+        return None
+    keys, (width, other) = model.keys(), (blocks[0].width, blocks[1].width)
+    everyone = np.arange(len(model.catalog_.items), dtype=np.int32)
+    nobody = np.full(len(everyone), -1, np.int32)
+    of_item = model.kept_bounds(lambda: best_part(keys, model.queries(nobody, everyone), range(width, width + other)))
+    rest = [*range(width), *range(width + other, keys.shape[1])]
+    of_user = best_part(keys, model.queries(users, np.full(1, -1, np.int32)), rest)
+    return np.nextafter(of_item + of_user[0], np.float32(np.inf))

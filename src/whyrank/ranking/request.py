@@ -1,0 +1,121 @@
+"""One call of the search: what was asked, checked, and where the answer grows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.errors import ParameterError
+from whyrank.kernels import layout as kernels
+from whyrank.kernels.topn import TILE, Batch, Best
+from whyrank.ranking.form import Bonus
+from whyrank.ranking.layout import Keys
+
+LARGEST = 1e37  # scores beyond could overflow float32
+Jobs = NDArray[np.int64]
+
+
+class Request:
+    """Queries with their norms, bonuses and floors, and a heap for each."""
+
+    def __init__(
+        self,
+        queries: NDArray[np.float32],
+        n: int,
+        keys: Keys,
+        width: int,
+        bonus: Bonus | None = None,
+        floors: NDArray[np.float32] | None = None,
+    ) -> None:
+        self.queries, self.n = np.ascontiguousarray(queries, np.float32), n
+        if self.queries.ndim != 2 or self.queries.shape[1] != width:
+            raise ParameterError(f"queries {self.queries.shape} must be a table with {width} columns")
+        if n < 1:
+            raise ParameterError(f"n is {n}: ask for at least one explanation")
+        count, kept = len(self.queries), min(n, len(keys.padded))
+        self.measures = kernels.measure(self.queries, keys.columns, keys.split)
+        if np.isnan(self.measures[:, 2]).any():
+            row = int(np.flatnonzero(np.isnan(self.measures[:, 2]))[0])
+            raise ParameterError(f"query {row} holds NaN or infinity: the model has diverged, fit it again")
+        self.floors = np.full(count, -np.inf, np.float32) if floors is None else _floors(floors, count)
+        self.bonus = _no_bonus(count) if bonus is None else _checked(bonus, count, len(keys.padded))
+        self.levels = np.zeros(count, np.int64)
+        self.best = Best(
+            np.full((count, kept), -np.inf, np.float32),
+            np.full((count, kept), -1, np.int32),
+            np.zeros(count, np.int64),
+        )
+
+    def batch(self, rows: NDArray[np.int64], jobs: Jobs) -> Batch:
+        """What the kernel reads for these rows and jobs."""
+        return Batch(
+            self.queries,
+            rows,
+            jobs,
+            self.levels,
+            np.ascontiguousarray(self.measures[:, 2]),
+            self.floors,
+            *self.bonus,
+        )
+
+    def check_size(self, keys: Keys, base: NDArray[np.float32]) -> None:
+        """Refuse what could overflow float32."""
+        largest = float(self.measures[:, 2].max(initial=0.0)) * keys.longest
+        largest += float(np.abs(base[np.isfinite(base)]).max(initial=0.0))
+        largest += float(np.abs(self.bonus.values).max(initial=0.0))
+        if largest > LARGEST:
+            raise ParameterError(f"scores can reach {largest:.1e}, beyond {LARGEST:.0e}: scale queries or keys down")
+
+    def answer(self, by_rank: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Numbers and scores, filled up to n columns."""
+        numbers = np.where(self.best.ranks >= 0, by_rank[self.best.ranks], np.int32(-1))
+        missing = ((0, 0), (0, self.n - numbers.shape[1]))
+        if missing[1][1] == 0:
+            return numbers, self.best.scores
+        return (
+            np.pad(numbers, missing, constant_values=-1),
+            np.pad(self.best.scores, missing, constant_values=-np.inf),
+        )
+
+
+def jobs_of(cells: NDArray[np.int64], counts: NDArray[np.int64]) -> Jobs:
+    """Tiles (cell, first, last) over queries that are sorted by cell, none of which crosses cells."""
+    tiles = -(-counts // TILE)
+    first = np.repeat(np.cumsum(counts) - counts, tiles)
+    inside = np.arange(tiles.sum()) - np.repeat(np.cumsum(tiles) - tiles, tiles)
+    start = first + inside * TILE
+    stop = np.minimum(start + TILE, np.repeat(np.cumsum(counts), tiles))
+    return np.stack([np.repeat(cells, tiles), start, stop], axis=1).astype(np.int64)
+
+
+def check_rows(
+    indptr: NDArray[np.int64], explanations: NDArray[np.int32], count: int, pool: int, name: str
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Lists of explanations per query, as the kernels want them."""
+    indptr = np.ascontiguousarray(indptr, np.int64)
+    explanations = np.ascontiguousarray(explanations, np.int32)
+    ends = indptr.shape == (count + 1,) and indptr[0] == 0 and indptr[-1] == len(explanations)
+    if not ends or (np.diff(indptr) < 0).any():
+        raise ParameterError(f"{name}: indptr must rise from 0 to {len(explanations)} in {count + 1} steps")
+    if not kernels.ascending(indptr, explanations, pool):
+        raise ParameterError(f"{name}: explanations of a query must rise and be numbers from 0 to {pool - 1}")
+    return indptr, explanations
+
+
+def _checked(bonus: Bonus, count: int, pool: int) -> Bonus:
+    indptr, explanations = check_rows(bonus[0], bonus[1], count, pool, "bonus")
+    values = np.ascontiguousarray(bonus[2], np.float32)
+    if values.shape != explanations.shape or not (np.isfinite(values) & (values >= 0)).all():
+        raise ParameterError("bonus: give one finite value of at least 0 for each explanation")
+    return Bonus(indptr, explanations, values)
+
+
+def _no_bonus(count: int) -> Bonus:
+    return Bonus(np.zeros(count + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+
+
+def _floors(floors: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+    floors = np.ascontiguousarray(floors, np.float32)
+    if floors.shape != (count,) or np.isnan(floors).any():
+        raise ParameterError(f"floors must hold one number for each of {count} queries")
+    return floors

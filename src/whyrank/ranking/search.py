@@ -1,0 +1,257 @@
+"""Exact top-n explanations of a linear form: `score(query, e) = query . key(e)` plus a sparse bonus."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from whyrank.errors import ParameterError
+from whyrank.kernels import layout as kernels
+from whyrank.kernels import topn
+from whyrank.kernels.lanes import BLOCK
+from whyrank.ranking.form import Bonus
+from whyrank.ranking.layout import Keys, Layout, View
+from whyrank.ranking.request import Request, check_rows, jobs_of
+
+MANY = 1024  # queries of one call that are worth a layout of their own for a filter or a boost
+FEW = 64  # queries that one thread answers sooner than threads are started
+KEPT = 16  # base vectors kept for later calls
+
+Result = TypeVar("Result")
+
+
+class Visits(NamedTuple):
+    """Shares of the pool that a search looked at: through 8-bit codes, and with float32 scores."""
+
+    filtered: float
+    scored: float
+
+
+class Search:
+    """Exact search over the keys of a pool; prepares itself once per `constant` part and answers many calls.
+
+    `tie_order` decides among equal scores: the lower wins. The last `constant` columns of every query are few
+    distinct constants (BPER: `mu, 1 - mu` against both biases). `parts` splits the other columns into one or
+    two parts with a norm each (BPER: user and item), which bounds tighter. `memory` limits in bytes what is
+    kept for later calls. The answer does not depend on it, nor on threads, nor on which queries share a call.
+
+    >>> search = Search(np.eye(3, dtype=np.float32), [0, 1, 2])
+    >>> search.top(np.array([[0.5, 2.0, 0.5]], np.float32), 2)[0].tolist()
+    [[1, 0]]
+    """
+
+    def __init__(
+        self,
+        keys: NDArray[np.float32],
+        tie_order: ArrayLike,
+        *,
+        constant: int = 0,
+        parts: tuple[int, ...] | None = None,
+        memory: int = 256 << 20,
+    ) -> None:
+        keys, ties = np.ascontiguousarray(keys, np.float32), np.asarray(tie_order)
+        if keys.ndim != 2 or ties.shape != keys.shape[:1]:
+            raise ParameterError(f"keys {keys.shape} and tie_order {ties.shape} do not match: give one row each")
+        if not 0 <= constant <= keys.shape[1] or keys.shape[1] - constant > 8192:
+            raise ParameterError(f"constant must be 0..{keys.shape[1]} and leave at most 8192 columns")
+        if not np.isfinite(keys).all():
+            raise ParameterError("keys hold NaN or infinity: the model has diverged, fit it again")
+        columns = keys.shape[1] - constant
+        parts = parts or (columns,)
+        if len(parts) > 2 or sum(parts) != columns or min(parts) < 0:
+            raise ParameterError(f"parts {parts} must be one or two widths that add up to {columns} columns")
+        self.width, self.memory = keys.shape[1], memory
+        self.keys, self._prepared = keys, Keys(keys, columns, parts[0])
+        self._by_rank = np.argsort(ties, kind="stable").astype(np.int32)
+        self._ranks = np.empty(len(keys), np.int32)
+        self._ranks[self._by_rank] = np.arange(len(keys), dtype=np.int32)
+        self._bases: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
+        self._views: OrderedDict[bytes, View] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def top(
+        self,
+        queries: NDArray[np.float32],
+        n: int,
+        *,
+        bonus: Bonus | None = None,
+        allowed: NDArray[np.bool_] | None = None,
+        boost: NDArray[np.float32] | None = None,
+        candidates: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None,
+        floors: NDArray[np.float32] | None = None,
+        threads: int | None = None,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Numbers and scores of the best `n` explanations of each query, best first; -1 and -inf where fewer.
+
+        `bonus` adds to some scores of a query; `allowed` and `boost` (a value per explanation, added) hold for
+        all queries; `candidates` (indptr, explanations) leaves only those given; `floors` drops lower scores.
+        """
+        request = Request(queries, n, self._prepared, self.width, bonus, floors)
+        if candidates is not None:
+            candidates = check_rows(*candidates, len(request.queries), len(self), "candidates")
+        for constants, rows in self._groups(request.queries):
+            base = self._base(constants, allowed, boost)
+            request.check_size(self._prepared, base)
+            if candidates is not None:
+                self._among(request, base, rows, candidates, threads)
+            else:
+                plain = allowed is None and boost is None
+                self._through(request, self._view(constants, base, plain, request.measures[rows]), rows, threads)
+        return request.answer(self._by_rank)
+
+    def visits(self, queries: NDArray[np.float32], n: int, *, threads: int | None = None) -> Visits:
+        """How much of the pool `top` looks at for these queries."""
+        request, filtered, scored = Request(queries, n, self._prepared, self.width), 0, 0
+        for constants, rows in self._groups(request.queries):
+            view = self._view(constants, self._base(constants), True, request.measures[rows])
+            counts = self._through(request, view, rows, threads)
+            filtered, scored = filtered + counts[0], scored + counts[1]
+        everything = max(1, len(request.queries) * len(self))
+        return Visits(min(1.0, BLOCK * filtered / everything), scored / everything)
+
+    def bounds(
+        self,
+        queries: NDArray[np.float32],
+        *,
+        allowed: NDArray[np.bool_] | None = None,
+        boost: NDArray[np.float32] | None = None,
+    ) -> NDArray[np.float32]:
+        """For every query a number that no explanation's score without bonus exceeds, found without a search."""
+        request = Request(queries, 1, self._prepared, self.width)
+        result = np.full(len(request.queries), -np.inf, np.float32)
+        for constants, rows in self._groups(request.queries):
+            base = self._base(constants, allowed, boost)
+            request.check_size(self._prepared, base)
+            view = self._view(constants, base, allowed is None and boost is None, request.measures[rows])
+            result[rows] = view.highest(request.measures[rows])
+        return result
+
+    def scores(
+        self,
+        queries: NDArray[np.float32],
+        explanations: NDArray[np.int32],
+        *,
+        boost: NDArray[np.float32] | None = None,
+    ) -> NDArray[np.float32]:
+        """Scores without bonus of the explanations (queries x k) given per query, with the bits of `top`."""
+        request, given = (
+            Request(queries, 1, self._prepared, self.width),
+            np.ascontiguousarray(explanations, np.int32),
+        )
+        if given.ndim != 2 or len(given) != len(request.queries):
+            raise ParameterError(f"explanations {given.shape} must hold one row for each of {len(queries)} queries")
+        if given.size and not 0 <= given.min() <= given.max() < len(self):
+            raise ParameterError(f"explanations must be numbers from 0 to {len(self) - 1}")
+        result = np.empty(given.shape, np.float32)
+        for constants, rows in self._groups(request.queries):
+            base = self._base(constants, None, boost)
+            request.check_size(self._prepared, base)
+            result[rows] = topn.score_given(request.queries[rows], self._prepared.padded, base, given[rows])
+        return result
+
+    def _groups(self, queries: NDArray[np.float32]) -> Iterator[tuple[bytes, NDArray[np.int64]]]:
+        """Queries that share their constants."""
+        constants = np.ascontiguousarray(queries[:, self._prepared.columns :])
+        if len(queries) == 0:
+            return
+        if (constants == constants[0]).all():
+            yield constants[0].tobytes(), np.arange(len(queries))
+            return
+        distinct, inverse = np.unique(constants, axis=0, return_inverse=True)
+        order = np.argsort(inverse.reshape(-1), kind="stable")
+        ends = np.cumsum(np.bincount(inverse.reshape(-1)))
+        for row, rows in zip(distinct, np.split(order, ends[:-1]), strict=True):
+            yield row.tobytes(), rows
+
+    def _base(
+        self,
+        constants: bytes,
+        allowed: NDArray[np.bool_] | None = None,
+        boost: NDArray[np.float32] | None = None,
+    ) -> NDArray[np.float32]:
+        """What the scores of this call begin from."""
+        with self._lock:
+            base = self._bases.pop(constants, None)
+            if base is None:
+                base = kernels.bases(self.keys, self._prepared.columns, np.frombuffer(constants, np.float32))
+            self._bases[constants] = base
+            while len(self._bases) > KEPT:
+                self._bases.popitem(last=False)
+        if boost is not None:
+            boost = np.asarray(boost, np.float32)
+            if boost.shape != base.shape or not np.isfinite(boost).all():
+                raise ParameterError(f"boost must hold one finite value for each of {len(self)} explanations")
+            base = base + boost
+        if allowed is not None:
+            if np.shape(allowed) != base.shape or np.asarray(allowed).dtype != np.bool_:
+                raise ParameterError(f"allowed must hold True or False for each of {len(self)} explanations")
+            base = np.where(allowed, base, np.float32(-np.inf))
+        return base
+
+    def _view(self, constants: bytes, base: NDArray[np.float32], plain: bool, measures: NDArray[np.float64]) -> View:
+        """The prepared view for a base: kept, but for a filter or boost that comes with few queries."""
+        lengths = np.median(measures[:, :2], axis=0)
+        if not plain and len(measures) >= MANY:
+            constants += hashlib.blake2b(base.tobytes()).digest()
+            plain = True
+        with self._lock:
+            view = self._views.pop(constants, None)
+            if view is None:
+                own = base if plain else self._base(constants)
+                view = View(Layout(self._prepared, own, lengths), own, self.memory // 4)
+            self._views[constants] = view
+            while len(self._views) > 1 and sum(kept.layout.nbytes for kept in self._views.values()) > self.memory:
+                self._views.popitem(last=False)
+        return view if plain else View(view.layout, base, self.memory // 4)
+
+    def _through(self, request: Request, view: View, rows: NDArray[np.int64], threads: int | None) -> tuple[int, int]:
+        """Search the pool for some rows of a request. Returns blocks visited and explanations scored."""
+        cells, counts, order = view.cells_of(request.measures[rows])
+        rows, ends, visited, scored = rows[order], np.cumsum(counts), 0, 0
+        for first in range(0, len(cells), view.capacity):
+            part = slice(first, first + view.capacity)
+            some = rows[ends[first] - counts[first] : ends[part][-1]]
+            with self._lock:
+                request.levels[some] = view.levels(request.measures[some])
+                places = np.array(view.cells(cells[part]), np.int64)
+                pool = view.pool(self._ranks)
+            batch = request.batch(some, jobs_of(places, counts[part]))
+            work = partial(topn.search, pool, batch, request.best)
+            for seen, tried in _share(work, len(batch.jobs), threads if len(some) > FEW else 1):
+                visited, scored = visited + seen, scored + tried
+        return visited, scored
+
+    def _among(
+        self,
+        request: Request,
+        base: NDArray[np.float32],
+        rows: NDArray[np.int64],
+        candidates: tuple[NDArray[np.int64], NDArray[np.int32]],
+        threads: int | None,
+    ) -> None:
+        """Rank only the candidates of some rows of a request."""
+        batch = request.batch(rows, np.empty((0, 3), np.int64))
+        work = partial(topn.search_given, self._prepared.padded, base, self._ranks, batch, request.best, *candidates)
+        _share(work, len(rows), threads if len(rows) > FEW else 1)
+
+
+def _share(work: Callable[[int, int], Result], count: int, threads: int | None) -> list[Result]:
+    """Do work(first, last) over pieces of 0..count in threads; the kernels release the interpreter."""
+    threads = threads or os.cpu_count() or 1
+    if threads == 1:
+        return [work(0, count)]
+    cuts = np.linspace(0, count, 8 * threads + 1).astype(int).tolist()
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, cuts[:-1], cuts[1:]))

@@ -1,0 +1,52 @@
+"""Numbers for Prometheus; with several workers they add them up in files of a shared folder."""
+
+from __future__ import annotations
+
+import os
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector
+from starlette.responses import Response
+from starlette.types import Scope
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+class Measures:
+    """What is counted."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter("whyrank_requests", "Requests", ["route", "method", "status"], registry=self.registry)
+        self.seconds = Histogram(
+            "whyrank_request_seconds",
+            "Seconds per request",
+            ["route"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.pairs = Counter("whyrank_pairs_explained", "Pairs explained", ["model"], registry=self.registry)
+        self.reloads = Counter(
+            "whyrank_reloads", "Model folders loaded anew", ["model", "outcome"], registry=self.registry
+        )
+        self.models = Gauge("whyrank_models", "Models loaded", registry=self.registry, multiprocess_mode="max")
+
+    def count(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", None) or "other"
+        method = scope["method"] if route != "other" else "ANY"
+        self.requests.labels(route, method, str(status)).inc()
+        self.seconds.labels(route).observe(seconds)
+
+    def response(self) -> Response:
+        registry = self.registry
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,131 @@
+"""Errors as `application/problem+json` (RFC 9457), with one line that a person can read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_json
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from whyrank.errors import MissingExtra, UnknownId, WhyrankError
+from whyrank.service.study import NoSuchStudy
+
+MEDIA = "application/problem+json"
+TITLES = {
+    "invalid-request": "Invalid request",
+    "unknown-id": "Unknown id",
+    "unknown-model": "Unknown model",
+    "not-found": "Not found",
+    "method-not-allowed": "Method not allowed",
+    "unauthorized": "API key needed",
+    "no-mu": "No mu",
+    "ranks-no-items": "No model ranks items",
+    "missing-extra": "Missing extra",
+    "no-test-pairs": "No test pairs",
+    "already-answered": "Already answered",
+    "body-too-large": "Body too large",
+    "rate-limited": "Too many requests",
+    "overloaded": "Overloaded",
+    "not-ready": "Not ready",
+    "internal": "Internal error",
+}
+STATUSES = {
+    400: "invalid-request",
+    401: "unauthorized",
+    404: "not-found",
+    405: "method-not-allowed",
+    413: "body-too-large",
+}
+
+
+class Problem(Exception):  # noqa: N818 - an answer of the API, not a failure of it
+    """Raised anywhere below a route to answer with a problem."""
+
+    def __init__(
+        self, kind: str, status: int, detail: str, headers: Mapping[str, str] | None = None, **extra: object
+    ) -> None:
+        super().__init__(detail)
+        self.kind, self.status, self.detail, self.headers, self.extra = kind, status, detail, headers, extra
+
+    def response(self) -> Response:
+        document = {
+            "type": f"urn:whyrank:problem:{self.kind}",
+            "title": TITLES[self.kind],
+            "status": self.status,
+            "detail": self.detail,
+            **self.extra,
+        }
+        return Response(to_json(document), self.status, dict(self.headers or {}), MEDIA)
+
+
+class ProblemDocument(BaseModel):
+    """An error."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(examples=["urn:whyrank:problem:unknown-id"])
+    title: str = Field(examples=["Unknown id"])
+    status: int = Field(examples=[404])
+    detail: str = Field(examples=["unknown item 'i99'; nearest known: i9, i98"])
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, object]]:
+    """The `responses` of a route that may answer with problems of these statuses (and those of the limits)."""
+    schema = {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}
+    return {
+        status: {"description": HTTPStatus(status).phrase, "content": {MEDIA: schema}}
+        for status in (400, 401, 413, 422, 429, 503, *statuses)
+    }
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Turn every exception into a problem."""
+    app.add_exception_handler(Problem, _own)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(WhyrankError, _ours)
+    app.add_exception_handler(Exception, _internal)
+
+
+async def _own(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return error.response()
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    errors = [
+        {"at": ".".join(str(part) for part in each["loc"] if part not in ("one", "many")), "problem": str(each["msg"])}
+        for each in error.errors()[:20]
+    ]
+    if any(each["type"] == "json_invalid" for each in error.errors()):
+        return Problem("invalid-request", 400, "the body is not JSON").response()
+    first = f"{errors[0]['at']}: {errors[0]['problem']}" if errors else "the request is not valid"
+    return Problem("invalid-request", 422, first, errors=errors).response()
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    kind = STATUSES.get(error.status_code, "invalid-request" if error.status_code < 500 else "internal")
+    details = {404: "there is nothing at this path", 405: "this path does not take this method"}
+    detail = details.get(error.status_code, str(error.detail))
+    return Problem(kind, error.status_code, detail, error.headers).response()
+
+
+async def _ours(request: Request, error: Exception) -> Response:
+    if isinstance(error, UnknownId):
+        return Problem("unknown-id", 404, str(error), id_kind=error.kind, nearest=list(error.nearest)).response()
+    if isinstance(error, NoSuchStudy):
+        return Problem("not-found", 404, str(error)).response()
+    if isinstance(error, MissingExtra):
+        return Problem("missing-extra", 422, str(error)).response()
+    return Problem("invalid-request", 422, str(error)).response()
+
+
+async def _internal(request: Request, error: Exception) -> Response:
+    return Problem("internal", 500, "the service failed on this request; its log says why").response()

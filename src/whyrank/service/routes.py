@@ -1,0 +1,193 @@
+"""The routes that rank and look around."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import anyio
+import numpy as np
+from fastapi import APIRouter, Body, Path, Query, Request
+from pydantic_core import to_json
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from whyrank.models import parameters
+from whyrank.service import answers, answers_pairs, browse
+from whyrank.service import schemas as ask
+from whyrank.service import schemas_catalog as out
+from whyrank.service.problems import documented
+from whyrank.service.shelf import Loaded
+from whyrank.service.state import State, state_of
+from whyrank.version import __version__
+
+INLINE = 8  # pairs that are ranked sooner than a thread is handed the work
+router = APIRouter(prefix="/v1")
+
+EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {
+    "explain": {
+        "one": {"summary": "one pair", "value": {"user": "u000001", "item": "i00001", "n": 3}},
+        "many": {
+            "summary": "several pairs, disrecommendation",
+            "value": {
+                "pairs": [{"user": "u000001", "item": "i00001"}],
+                "polarity": "negative",
+                "diversity": 0.3,
+            },
+        },
+    },
+    "recommend": {"one": {"summary": "items with reasons", "value": {"user": "u000001", "n": 5, "reasons": 3}}},
+    "pairs": {"one": {"summary": "items and reasons together", "value": {"user": "u000001", "n": 5, "weight": 1.0}}},
+}
+ModelQuery = Annotated[str | None, Query(max_length=1000, description="a model's id")]
+Search = Annotated[str, Query(max_length=200, description="part of an id or a text, in any case")]
+Limit = Annotated[int, Query(ge=1, le=100)]
+Offset = Annotated[int, Query(ge=0, le=10**9)]
+IdPath = Annotated[str, Path(min_length=1, max_length=1000)]
+
+
+def answer(document: object, status: int = 200) -> Response:
+    """JSON as it is: the shapes are declared for the documentation and checked by tests, not on every answer."""
+    return Response(to_json(document), status, media_type="application/json")
+
+
+async def ranked(state: State, pairs: int, work: Callable[[], answers.Document]) -> Response:
+    """Rank few pairs at once, more of them in one of a few threads."""
+    if pairs <= INLINE:
+        return answer(work())
+    return answer(await anyio.to_thread.run_sync(work, limiter=state.threads))
+
+
+@router.post("/explain", response_model=ask.ExplainAnswer, responses=documented(404))
+async def explain(
+    request: Request,
+    body: Annotated[ask.ExplainRequest, Body(openapi_examples=EXAMPLES["explain"])],
+) -> Response:
+    """The best reasons of one pair, or of up to 1,000."""
+    state = state_of(request)
+    made = partial(answers.explain, state.shelf.models, body)
+    response = await ranked(state, len(body.pairs) * (2 if body.compare else 1), made)
+    state.measures.pairs.labels(body.model or state.shelf.default.id).inc(len(body.pairs))
+    return response
+
+
+@router.post("/recommend", response_model=ask.RecommendAnswer, responses=documented(404))
+async def recommend(
+    request: Request,
+    body: Annotated[ask.RecommendRequest, Body(openapi_examples=EXAMPLES["recommend"])],
+) -> Response:
+    """The best items for a user, each with its best reasons."""
+    state = state_of(request)
+    return await ranked(state, 2 * INLINE, partial(answers.recommend, state.shelf.models, body))
+
+
+@router.post("/pairs", response_model=ask.PairsAnswer, responses=documented(404))
+async def pairs(
+    request: Request,
+    body: Annotated[ask.PairsRequest, Body(openapi_examples=EXAMPLES["pairs"])],
+) -> Response:
+    """The best (item, explanation) pairs over all of them, ranked as a whole."""
+    state = state_of(request)
+    return await ranked(state, 2 * INLINE, partial(answers_pairs.pairs, state.shelf.models, body))
+
+
+@router.get("/models", response_model=out.ModelsAnswer, responses=documented())
+def models(request: Request) -> Response:
+    """The models in service and what is known of them."""
+    state = state_of(request)
+    shelf, cases = state.shelf, state.cases
+    service = {
+        "version": __version__,
+        "keys": bool(state.settings.keys),
+        "studies": cases is not None,
+        "test_pairs": None if cases is None else cases.known,
+        "max_pairs": ask.MAX_PAIRS,
+    }
+    listed = [_model(each, shelf.problems.get(id_)) for id_, each in shelf.models.items()]
+    return answer({"default": shelf.default.id, "service": service, "models": listed})
+
+
+@router.get("/users", response_model=out.UsersAnswer, responses=documented(404))
+def users(
+    request: Request, query: Search = "", limit: Limit = 20, offset: Offset = 0, model: ModelQuery = None
+) -> Response:
+    """Users by id; the busiest first."""
+    return answer(browse.users(_loaded(request, model), query, limit, offset))
+
+
+@router.get("/users/{id:path}", response_model=out.UserAnswer, responses=documented(404))
+def user(request: Request, id: IdPath, limit: Limit = 50, offset: Offset = 0, model: ModelQuery = None) -> Response:
+    """What a user said before."""
+    return answer(browse.user(_loaded(request, model), id, limit, offset))
+
+
+@router.get("/items", response_model=out.ItemsAnswer, responses=documented(404))
+def items(
+    request: Request, query: Search = "", limit: Limit = 20, offset: Offset = 0, model: ModelQuery = None
+) -> Response:
+    """Items by id or title; those with most users first."""
+    return answer(browse.items(_loaded(request, model), query, limit, offset))
+
+
+@router.get("/items/{id:path}", response_model=out.ItemAnswer, responses=documented(404))
+def item(request: Request, id: IdPath, model: ModelQuery = None) -> Response:
+    """What was said of an item, and which items are like it."""
+    return answer(browse.item(_loaded(request, model), id))
+
+
+@router.get("/explanations", response_model=out.ExplanationsAnswer, responses=documented(404))
+def explanations(
+    request: Request,
+    query: Search = "",
+    limit: Limit = 20,
+    offset: Offset = 0,
+    model: ModelQuery = None,
+    sort: Literal["frequency", "positive", "negative", "text"] = "frequency",
+    polarity: ask.Polarity = "any",
+) -> Response:
+    """The pool of explanations, by id or text."""
+    return answer(browse.explanations(_loaded(request, model), query, limit, offset, sort, polarity))
+
+
+@router.get("/explanations/{id:path}", response_model=out.ExplanationAnswer, responses=documented(404))
+async def explanation(request: Request, id: IdPath, model: ModelQuery = None) -> Response:
+    """Everything about one explanation: frequency, sentiment, near-duplicates, who says it, of what."""
+    loaded = _loaded(request, model)
+    return answer(await run_in_threadpool(browse.explanation, loaded, id))
+
+
+def _loaded(request: Request, model: str | None) -> Loaded:
+    return answers.find(state_of(request).shelf.models, model)
+
+
+def _model(loaded: Loaded, problem: str | None) -> dict[str, object]:
+    model, catalog = loaded.model, loaded.model.catalog_
+    rated = not np.isnan(catalog.mean_rating).all()
+    return {
+        "id": loaded.id,
+        "name": type(model).__name__,
+        "kind": model.id,
+        "summary": model.summary,
+        "ranks_items": model.ranks_items,
+        "mu": loaded.mu,
+        "parameters": plain(parameters.values(model)),
+        "sizes": {
+            "users": len(catalog.users),
+            "items": len(catalog.items),
+            "explanations": len(catalog.explanations),
+            "triplets": int(catalog.popularity.sum()),
+            "pairs": len(catalog.user_items.indices),
+        },
+        "sentiment": None if loaded.sentiment is None else "ratings" if rated else "words",
+        "data": model.data_digest_,
+        "version": __version__,
+        "loaded": loaded.since,
+        "problem": problem,
+        "report": None if loaded.report is None else loaded.report.model_dump(),
+    }
+
+
+def plain(values: dict[str, object]) -> dict[str, object]:
+    """Parameters that JSON can say."""
+    return {name: value for name, value in values.items() if isinstance(value, str | int | float | bool | None)}

@@ -1,0 +1,113 @@
+"""Starting the service: one worker in this process, or several that share memory-mapped models and one socket."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from whyrank import artifacts
+from whyrank.errors import ArtifactError, MissingExtra, ParameterError
+from whyrank.service.settings import Settings, named_folders
+
+try:
+    import fastapi  # noqa: F401 - missed here rather than in a worker
+    import prometheus_client  # noqa: F401
+    import uvicorn
+except ImportError as missing:
+    raise MissingExtra("serve", "the service") from missing
+
+GRACE = 30  # seconds that requests under way have when the service is told to stop
+
+
+def run(
+    settings: Settings,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    *,
+    unprotected: bool = False,
+    announce: Callable[[str], None] = print,
+) -> None:
+    """Serve until told to stop (SIGINT, SIGTERM); requests under way are finished first.
+
+    `announce` is told the address once it is taken; port 0 takes a free one.
+    """
+    if not (is_loopback(host) or settings.keys or settings.study_only or unprotected):
+        hint = "give --keys FILE, or --open if that is what you want"
+        raise ParameterError(f"{host} can be reached by others and there are no API keys; {hint}")
+    _check(settings)
+    listening = _listen(host, port)
+    announce(_url(host, listening.getsockname()[1], settings.prefix))
+    settings.to_environment()
+    os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # requests are the unit of parallel work, not loops inside them
+    config = uvicorn.Config(
+        "whyrank.service.app:from_environment",
+        factory=True,
+        workers=settings.workers,
+        access_log=False,  # would hold the tokens of participants; /metrics counts
+        server_header=False,
+        timeout_graceful_shutdown=GRACE,
+        timeout_worker_healthcheck=120,  # a worker that loads a large model is not dead
+        ws="none",
+    )
+    with listening:
+        if settings.workers == 1:
+            server = uvicorn.Server(config)
+            server.run(sockets=[listening])
+            if not server.started:
+                raise ArtifactError("the service could not start; the line above says why")
+        else:
+            _run_workers(config, listening)
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _url(host: str, port: int, prefix: str) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}{prefix}/"
+
+
+def _run_workers(config: uvicorn.Config, listening: socket.socket) -> None:
+    from uvicorn.supervisors import Multiprocess
+
+    counts = tempfile.mkdtemp(prefix="whyrank-metrics-")
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = counts
+    try:
+        Multiprocess(config, sockets=[listening]).run()
+    finally:
+        del os.environ["PROMETHEUS_MULTIPROC_DIR"]
+        shutil.rmtree(counts, ignore_errors=True)
+
+
+def _check(settings: Settings) -> None:
+    """Fail now, with one line, on what would fail every worker."""
+    from whyrank.service.store import Store
+
+    for _, folder in named_folders(settings.models):
+        artifacts.read_manifest(folder, "model")
+    for file in (settings.titles, settings.aspects):
+        if file is not None and not Path(file).is_file():
+            raise ParameterError(f"{file}: no such file")
+    if settings.split is not None and not Path(settings.split).is_dir():
+        raise ParameterError(f"{settings.split}: no such split folder")
+    Store(settings.store).create().close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ParameterError(f"cannot listen on {host} port {port}: {reason}; use another --port") from error
+    listening.set_inheritable(True)
+    return listening

@@ -1,0 +1,199 @@
+"""Requests and answers of the ranking routes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+
+MAX_PAIRS = 1000
+
+
+def _printable(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("must not hold a NUL character")
+    return text
+
+
+Id = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_printable)]
+Text = Annotated[str, Field(max_length=1000), AfterValidator(_printable)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Polarity = Literal["any", "positive", "negative"]
+
+
+class Asked(BaseModel):
+    """Base of requests: exact types, no unknown members."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ListOptions(Asked):
+    """How reasons are chosen beyond their scores, as in the library."""
+
+    grounded: bool = Field(True, description="only what someone has said of the item")
+    polarity: Polarity = Field("any", description="negative: reasons against the item")
+    diversity: Share = Field(0.0, description="0: by score alone; towards 1: reasons unlike each other")
+    specificity: float = Field(0.0, ge=-10, le=10, allow_inf_nan=False, description="minus this times log-popularity")
+    exclude: list[Id] = Field([], max_length=1000, description="explanation ids that are never shown")
+    banned: list[Id] = Field([], max_length=100, description="words whose explanations are never shown")
+
+
+class RankOptions(ListOptions):
+    """Which models, and how they weigh."""
+
+    model: Id | None = Field(None, description="a model's id; the default model unless given")
+    compare: Id | None = Field(None, description="a second model for the same pairs")
+    mu: Share | None = Field(None, description="weight of the user's part; the model's own unless given")
+
+
+class Pair(Asked):
+    """A user and an item."""
+
+    user: Id
+    item: Id
+
+
+class ExplainOne(RankOptions):
+    """Reasons of one pair."""
+
+    user: Id = Field(examples=["u000001"])
+    item: Id = Field(examples=["i00001"])
+    n: int = Field(5, ge=1, le=100)
+
+    @property
+    def pairs(self) -> list[Pair]:
+        return [Pair(user=self.user, item=self.item)]
+
+
+class ExplainMany(RankOptions):
+    """Reasons of up to 1,000 pairs."""
+
+    pairs: list[Pair] = Field(min_length=1, max_length=MAX_PAIRS)
+    n: int = Field(5, ge=1, le=100)
+
+
+def _form(body: object) -> str:
+    has_pairs = "pairs" in body if isinstance(body, dict) else isinstance(body, ExplainMany)
+    return "many" if has_pairs else "one"
+
+
+ExplainRequest = Annotated[
+    Annotated[ExplainOne, Tag("one")] | Annotated[ExplainMany, Tag("many")], Discriminator(_form)
+]
+
+
+class RecommendRequest(RankOptions):
+    """Items with reasons for a user."""
+
+    user: Id = Field(examples=["u000001"])
+    n: int = Field(10, ge=1, le=100)
+    reasons: int = Field(3, ge=0, le=20)
+    items_by: Id | None = Field(None, description="the model that ranks the items")
+
+
+class PairsRequest(Asked):
+    """Items and reasons ranked together."""
+
+    user: Id = Field(examples=["u000001"])
+    n: int = Field(10, ge=1, le=100)
+    weight: float = Field(1.0, ge=0, le=1000, allow_inf_nan=False, description="of the explanation's score")
+    model: Id | None = None
+    mu: Share | None = None
+
+
+class EvidenceOut(BaseModel):
+    """How many training records hold the explanation."""
+
+    item: int
+    similar_items: int
+    user: int
+
+
+class ReasonOut(BaseModel):
+    """An explanation as ranked for a pair."""
+
+    rank: int
+    explanation: str
+    text: str
+    score: float
+    parts: dict[str, float] = Field(description="parts of the score; they add up to it")
+    evidence: EvidenceOut
+    sentiment: float | None
+    other_rank: int | None = Field(None, description="with compare: its rank in the other list, null when not in it")
+
+
+class PairReasons(BaseModel):
+    """The reasons of one pair."""
+
+    user: str
+    item: str
+    status: Literal["ok", "no_reason", "unknown_item"]
+    fallback: Literal["unknown_user"] | None = Field(description="unknown_user: ranked by item and popularity only")
+    reasons: list[ReasonOut]
+
+
+class ModelReasons(BaseModel):
+    """One model's reasons for all pairs asked for."""
+
+    model: str
+    mu: float | None
+    results: list[PairReasons]
+
+
+class ExplainAnswer(ModelReasons):
+    """Reasons pair by pair."""
+
+    compare: ModelReasons | None
+
+
+class Recommended(BaseModel):
+    """An item with its reasons."""
+
+    rank: int
+    item: str
+    title: str | None
+    score: float
+    users: int
+    reasons: list[ReasonOut]
+
+
+class OtherReasons(BaseModel):
+    """Reasons of a second model for the same items."""
+
+    model: str
+    mu: float | None
+    reasons: list[list[ReasonOut]]
+
+
+class RecommendAnswer(BaseModel):
+    """Items, best first."""
+
+    model: str
+    mu: float | None
+    items_by: str
+    user: str
+    fallback: Literal["unknown_user"] | None
+    recommendations: list[Recommended]
+    compare: OtherReasons | None
+
+
+class RankedPair(BaseModel):
+    """An item and one reason."""
+
+    rank: int
+    item: str
+    title: str | None
+    score: float
+    item_score: float
+    reason: ReasonOut
+
+
+class PairsAnswer(BaseModel):
+    """Items and reasons ranked together, best first."""
+
+    model: str
+    mu: float | None
+    user: str
+    fallback: Literal["unknown_user"] | None
+    weight: float
+    pairs: list[RankedPair]

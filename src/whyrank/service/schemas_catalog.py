@@ -1,0 +1,189 @@
+"""Answers of the routes that look around."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from whyrank.service.report import Report
+
+
+class Sizes(BaseModel):
+    """How much a model has seen."""
+
+    users: int
+    items: int
+    explanations: int
+    triplets: int
+    pairs: int
+
+
+class ModelOut(BaseModel):
+    """A model in service."""
+
+    id: str
+    name: str
+    kind: str
+    summary: str
+    ranks_items: bool
+    mu: float | None
+    parameters: dict[str, object]
+    sizes: Sizes
+    sentiment: Literal["ratings", "words"] | None
+    data: str
+    version: str
+    loaded: str
+    problem: str | None = Field(description="why a newer folder was refused")
+    report: Report | None
+
+
+class ServiceOut(BaseModel):
+    """What this service can do."""
+
+    version: str
+    keys: bool
+    studies: bool
+    test_pairs: int | None
+    max_pairs: int
+
+
+class ModelsAnswer(BaseModel):
+    """All models, in the order of the command line."""
+
+    default: str
+    service: ServiceOut
+    models: list[ModelOut]
+
+
+class UserOut(BaseModel):
+    """A user, briefly."""
+
+    id: str
+    items: int
+    explanations: int
+
+
+class UsersAnswer(BaseModel):
+    """A page of users."""
+
+    total: int
+    users: list[UserOut]
+
+
+class ItemOut(BaseModel):
+    """An item, briefly."""
+
+    id: str
+    title: str | None
+    users: int
+    explanations: int
+
+
+class ItemsAnswer(BaseModel):
+    """A page of items."""
+
+    total: int
+    items: list[ItemOut]
+
+
+class TextOut(BaseModel):
+    """An explanation's text."""
+
+    id: str
+    text: str
+    sentiment: float | None
+
+
+class SaidOut(TextOut):
+    """An explanation and how often it was said."""
+
+    count: int
+
+
+class ExplanationOut(TextOut):
+    """An explanation of the pool."""
+
+    frequency: int
+    aspect: str | None
+
+
+class ExplanationsAnswer(BaseModel):
+    """A page of the pool."""
+
+    total: int
+    explanations: list[ExplanationOut]
+
+
+class HistoryOut(BaseModel):
+    """An item of a user's past."""
+
+    item: str
+    title: str | None
+    explanations: list[TextOut]
+
+
+class UserAnswer(UserOut):
+    """What a user said before."""
+
+    history: list[HistoryOut]
+    said: list[SaidOut]
+
+
+class ItemName(BaseModel):
+    """An item's id and title."""
+
+    id: str
+    title: str | None
+
+
+class ItemAnswer(ItemOut):
+    """What was said of an item."""
+
+    said: list[SaidOut]
+    similar: list[ItemName]
+
+
+class NearDuplicate(BaseModel):
+    """An explanation that shares most words."""
+
+    id: str
+    text: str
+    frequency: int
+    overlap: float
+
+
+class CountedUser(BaseModel):
+    """A user who says it."""
+
+    id: str
+    count: int
+
+
+class CountedItem(ItemName):
+    """An item of which it is said."""
+
+    count: int
+
+
+class CountedUsers(BaseModel):
+    """Who says it."""
+
+    total: int
+    top: list[CountedUser]
+
+
+class CountedItems(BaseModel):
+    """Of what it is said."""
+
+    total: int
+    top: list[CountedItem]
+
+
+class ExplanationAnswer(ExplanationOut):
+    """Everything about one explanation."""
+
+    share: float
+    near_duplicates: list[NearDuplicate]
+    users: CountedUsers
+    items: CountedItems

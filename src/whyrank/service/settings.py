@@ -1,0 +1,101 @@
+"""What a service is started with; it travels to its workers as JSON in the environment."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from whyrank.errors import ParameterError
+
+VARIABLE = "WHYRANK_SERVICE"
+KEYS_VARIABLE = "WHYRANK_API_KEYS"
+STORE = "sqlite:///whyrank.db"
+SHA256 = re.compile(r"[0-9a-f]{64}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything a worker needs to know. Limits hold for one worker, except `rate`, which is shared out among them."""
+
+    models: tuple[str, ...] = ()  # folders, or name=folder
+    store: str = STORE
+    split: str | None = None  # where studies take their test pairs from
+    split_number: int = 1
+    titles: str | None = None  # a table with columns item and title
+    aspects: str | None = None  # a table with columns id and aspect, such as a mined folder's explanations.parquet
+    keys: tuple[str, ...] = ()  # SHA-256 of the API keys, in hexadecimal
+    prefix: str = ""
+    workers: int = 1
+    body_limit: int = 1 << 20
+    rate: float = 100.0  # requests per second and client; 0: no limit
+    in_flight: int = 64
+    reload_seconds: float = 1.0  # how often model folders are looked at; 0: never
+    study_only: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "body_limit", "in_flight"):
+            if getattr(self, name) < 1:
+                raise ParameterError(f"{name} is {getattr(self, name)}; use at least 1")
+        for name in ("rate", "reload_seconds"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ParameterError(f"{name} is {getattr(self, name)}; use 0 or more")
+        if self.prefix and not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", self.prefix):
+            raise ParameterError(f"prefix is {self.prefix!r}; use a path such as /reasons, without a slash at its end")
+
+    def to_environment(self) -> None:
+        """Leave the settings where `from_environment` of a worker finds them."""
+        os.environ[VARIABLE] = json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_environment(cls) -> Settings:
+        try:
+            values: dict[str, Any] = json.loads(os.environ[VARIABLE])
+        except KeyError:
+            raise ParameterError(f"{VARIABLE} is not set; start the service with `whyrank serve`") from None
+        for name in ("models", "keys"):
+            values[name] = tuple(values[name])
+        return cls(**values)
+
+
+def named_folders(models: tuple[str, ...]) -> list[tuple[str | None, Path]]:
+    """Names (None: after the model's kind) and folders from arguments such as `old=models/bper`."""
+    found: list[tuple[str | None, Path]] = []
+    for text in models:
+        name, separator, folder = text.partition("=")
+        if separator and NAME.fullmatch(name) and folder and not Path(text).exists():
+            found.append((name, Path(folder)))
+        else:
+            found.append((None, Path(text)))
+    names = [name for name, _ in found if name is not None]
+    if len(set(names)) < len(names):
+        raise ParameterError("two models have the same name; names before = must differ")
+    return found
+
+
+def read_keys(file: Path | None) -> tuple[str, ...]:
+    """Hashes of API keys: a file with one SHA-256 a line (a name may follow), or the environment, or none."""
+    if file is None:
+        lines = os.environ.get(KEYS_VARIABLE, "").split(",")
+        where = KEYS_VARIABLE
+    else:
+        try:
+            lines = file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ParameterError(f"{file}: cannot be read as a file of key hashes") from error
+        where = str(file)
+    words = [line.split() for line in lines]
+    hashes = tuple(parts[0].lower() for parts in words if parts and not parts[0].startswith("#"))
+    for each in hashes:
+        if not SHA256.fullmatch(each):
+            raise ParameterError(
+                f"{where}: holds a line that is not a SHA-256 in hexadecimal; never put a key itself there"
+            )
+    if file is not None and not hashes:
+        raise ParameterError(f"{where}: holds no key hashes; every request would be refused")
+    return hashes

@@ -1,0 +1,205 @@
+"""The models a worker serves, each as new as its folder."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.data.csr import CSR
+from whyrank.errors import MissingExtra, ParameterError, WhyrankError
+from whyrank.models import Model, load
+from whyrank.ranking.options import Options
+from whyrank.ranking.rank import rank, rank_items
+from whyrank.ranking.reasons import reasons
+from whyrank.ranking.words import word_rows
+from whyrank.service.report import Report, read_report, report_files
+
+Stamp = tuple[tuple[int, int, int] | None, ...]
+VARIANTS = 4  # models kept for other values of mu, where mu changes their keys
+log = logging.getLogger("uvicorn.error")
+
+
+@dataclass(eq=False)
+class Loaded:
+    """A model in memory, and what else is shown of it. Never changed after it is on the shelf."""
+
+    id: str
+    folder: Path
+    model: Model
+    report: Report | None
+    stamp: Stamp
+    titles: pl.Series | None  # by item number
+    aspects: pl.Series | None  # by explanation number
+    since: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"))
+    _variants: OrderedDict[float, Model] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def mu(self) -> float | None:
+        return own_mu(self.model)
+
+    def at(self, mu: float | None) -> Model:
+        """The model with another `mu`; the shared one stays as it is."""
+        if mu is None or self.mu is None or mu == self.mu:
+            return self.model
+        if self._keys_stay:
+            return _with_mu(self.model, mu)
+        with self._lock:
+            variant = self._variants.pop(mu, None)
+            if variant is None:
+                variant = _with_mu(self.model, mu)
+                del variant.keys  # the kept ones belong to another mu
+                variant._forget_searches()
+            self._variants[mu] = variant
+            while len(self._variants) > VARIANTS:
+                self._variants.popitem(last=False)
+        return variant
+
+    @cached_property
+    def _keys_stay(self) -> bool:
+        """Whether `mu` is in the queries only, so that one prepared search serves every value."""
+        own, kind = self.model.keys(), type(self.model)
+        return all(np.array_equal(own, kind.keys(_with_mu(self.model, mu))) for mu in (0.125, 0.875))
+
+    @cached_property
+    def sentiment(self) -> NDArray[np.float32] | None:
+        """By explanation number; None when neither ratings nor words tell."""
+        try:
+            return self.model.catalog_.sentiment
+        except MissingExtra:
+            return None
+
+    @cached_property
+    def words(self) -> CSR:
+        """Explanation -> numbers of its content words."""
+        return word_rows(self.model.catalog_)
+
+    def sentiments(self, explanations: NDArray[np.int32]) -> list[float | None]:
+        """Sentiments of explanations by number, to two digits."""
+        if self.sentiment is None:
+            return [None] * len(explanations)
+        return [round(each, 2) for each in self.sentiment[explanations].tolist()]
+
+    def warm(self) -> None:
+        """Do now what the first requests would wait for: prepare the search, compile kernels, count neighbours."""
+        zero, keys = np.zeros(1, np.int32), self.model.keys()
+        # Models join their keys from several tables on every call; the parts of a score would pay for that each time.
+        self.model.keys = lambda: keys  # type: ignore[method-assign]
+        self.model.search()
+        assert self.mu is None or self._keys_stay in (True, False)
+        assert self.sentiment is None or len(self.sentiment)
+        for options in (Options(grounded=True), Options(), Options(specificity=0.1)):
+            reasons(self.model, zero, zero, rank(self.model, zero, zero, 3, options, 1))
+        if self.model.ranks_items:
+            rank_items(self.model, zero, 1, 1)
+
+
+def own_mu(model: Model) -> float | None:
+    """The `mu` of models that weigh the user's and the item's part."""
+    mu = getattr(model, "mu", None)
+    return float(mu) if isinstance(mu, int | float) else None
+
+
+def _with_mu(model: Model, mu: float) -> Model:
+    variant = copy.copy(model)
+    variant.mu = mu  # type: ignore[attr-defined]
+    return variant
+
+
+class Shelf:
+    """Models by id. Readers take `models` once per request; it is replaced as a whole, never changed."""
+
+    def __init__(
+        self,
+        folders: Sequence[tuple[str | None, Path]],
+        titles: pl.DataFrame | None = None,
+        aspects: pl.DataFrame | None = None,
+        reloaded: Callable[[str, str], None] = lambda model, outcome: None,
+    ) -> None:
+        if not folders:
+            raise ParameterError("no model to serve; give at least one model folder")
+        self._titles, self._aspects, self._reloaded = titles, aspects, reloaded
+        self.problems: dict[str, str] = {}
+        self._refused: dict[str, Stamp] = {}
+        self.models: dict[str, Loaded] = {}
+        for name, folder in folders:
+            loaded = self._load(name, folder)
+            loaded.id = name or self._free(loaded.model.id)
+            if loaded.id in self.models:
+                raise ParameterError(f"two models would be called {loaded.id!r}; name them, as in new={folder}")
+            self.models = self.models | {loaded.id: loaded}
+
+    @property
+    def default(self) -> Loaded:
+        return next(iter(self.models.values()))
+
+    def refresh(self) -> None:
+        """Load folders that were replaced; one that cannot be loaded leaves the old model in service."""
+        for id_, old in list(self.models.items()):
+            stamp = _stamp(old.folder)
+            if stamp[0] is None or stamp in (old.stamp, self._refused.get(id_)):
+                continue
+            try:
+                fresh = self._load(id_, old.folder)
+            except (WhyrankError, OSError) as error:
+                # A folder that was replaced while it was read fails its checksums; the next look sees another stamp.
+                if _stamp(old.folder) == stamp:
+                    self._refused[id_], self.problems[id_] = stamp, str(error)
+                    log.warning("model %s: the new folder was refused: %s", id_, error)
+                    self._reloaded(id_, "refused")
+                continue
+            self.models = {**self.models, id_: fresh}
+            self.problems.pop(id_, None)
+            log.info("model %s: loaded anew from %s", id_, old.folder)
+            self._reloaded(id_, "loaded")
+
+    def _load(self, id_: str | None, folder: Path) -> Loaded:
+        stamp, model = _stamp(folder), load(folder)
+        catalog = model.catalog_
+        loaded = Loaded(
+            id_ or model.id,
+            folder,
+            model,
+            read_report(folder),
+            stamp,
+            _aligned(catalog.items.ids, self._titles, "item", "title"),
+            _aligned(catalog.explanations.ids, self._aspects, "id", "aspect"),
+        )
+        loaded.warm()
+        return loaded
+
+    def _free(self, id_: str) -> str:
+        names = [id_, *(f"{id_}-{number}" for number in range(2, len(self.models) + 3))]
+        return next(name for name in names if name not in self.models)
+
+
+def _stamp(folder: Path) -> Stamp:
+    """Changes whenever a folder is replaced, or the report beside it."""
+    return tuple(_stat(file) for file in (folder / "manifest.json", *report_files(folder)))
+
+
+def _stat(file: Path) -> tuple[int, int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _aligned(ids: pl.Series, table: pl.DataFrame | None, key: str, value: str) -> pl.Series | None:
+    """The values of a table in the order of `ids`."""
+    if table is None:
+        return None
+    wanted = pl.DataFrame({key: ids})
+    return wanted.join(table.unique(key, keep="first"), on=key, how="left", maintain_order="left")[value]

@@ -1,0 +1,153 @@
+"""Training of BPER+ on fixed feature vectors: mini-batches, our own kernels, no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.data.triplets import Triplets
+from whyrank.errors import TrainingError
+from whyrank.kernels.semantic import adamw_rows, pairwise_gradients, product, product_with_transposed
+from whyrank.text.batches import Batch, Batches
+from whyrank.text.checkpoint import State
+from whyrank.text.fusion import FUSIONS
+
+Floats = NDArray[np.float32]
+Numbers = NDArray[np.int64]
+Arrays = dict[str, Floats]
+SIDES = ("user", "item")
+START_DOMAIN = 11  # keeps the random numbers of different purposes apart
+EPSILON = 1e-3
+START_SCALE = 0.01  # text vectors differ from the start, so users and items need little noise to become different
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How BPER+ is trained; the parameters of the model say what each means."""
+
+    factors: int
+    fusion: str
+    learning_rate: float
+    regularization: float
+    epochs: int
+    batch: int
+    popular_negatives: bool
+    seed: int
+
+
+class SideGradients(NamedTuple):
+    """What one side of a batch says: its loss, and the gradients of its rows, of the text vectors, of the fusion."""
+
+    loss: float
+    tables: dict[str, tuple[Numbers, Floats]]
+    text: Floats
+    weights: Arrays
+
+
+def start(train: Triplets, width: int, settings: Settings) -> Arrays:
+    """Where training starts from: users and items near zero, ID factors that let the text vector through, no bias."""
+    rng = np.random.default_rng([settings.seed, START_DOMAIN])
+    fusion, factors, pool = FUSIONS[settings.fusion], settings.factors, len(train.explanations)
+
+    def normal(rows: int, scale: float, columns: int = factors, centre: float = 0.0) -> Floats:
+        return (centre + scale * rng.standard_normal((rows, columns))).astype(np.float32)
+
+    arrays = {
+        "user_factors": normal(len(train.users), START_SCALE),
+        "item_factors": normal(len(train.items), START_SCALE),
+    }
+    for side in SIDES:
+        arrays[f"explanation_by_{side}"] = normal(pool, START_SCALE, centre=fusion.identity)
+        arrays[f"bias_by_{side}"] = np.zeros((pool, 1), np.float32)
+    arrays["text_layer"] = normal(width, width**-0.5)
+    arrays["text_shift"] = np.zeros((1, factors), np.float32)
+    for name, (rows, columns) in fusion.shapes(factors).items():
+        arrays[name] = normal(rows, rows**-0.5 if rows > 1 else 0.0, columns)
+    return arrays
+
+
+class Trainer:
+    """Learns `arrays` in place from training triplets and one feature vector per explanation."""
+
+    def __init__(self, train: Triplets, features: Floats, arrays: Arrays, settings: Settings) -> None:
+        self.features, self.arrays, self.settings = features, arrays, settings
+        self.batches = Batches(train, settings.batch, settings.seed, popular=settings.popular_negatives)
+        self.fusion = FUSIONS[settings.fusion]
+        self.weights = {name: arrays[name] for name in self.fusion.shapes(settings.factors)}
+        self.moments = {
+            f"{name}.{part}": np.zeros_like(array) for name, array in arrays.items() for part in ("first", "second")
+        }
+        self.updates = {f"{name}.updates": np.zeros(len(array), np.int32) for name, array in arrays.items()}
+
+    def state(self) -> State:
+        """Everything that changes in training, by name."""
+        return {**self.arrays, **self.moments, **self.updates}
+
+    def restore(self, state: State) -> None:
+        """Go on from a state."""
+        for name, array in {**self.arrays, **self.moments, **self.updates}.items():
+            array[...] = state[name]
+
+    def epoch(self, number: int) -> float:
+        """One pass over all triplets; the mean loss of a triplet. Epochs count from 1."""
+        steps, loss = len(self.batches), 0.0
+        for step, batch in enumerate(self.batches.epoch(number)):
+            left = 1 - ((number - 1) * steps + step) / (self.settings.epochs * steps)
+            loss += self._step(batch, left)
+        if not np.isfinite(loss):
+            raise TrainingError("training diverged; use a smaller learning_rate")
+        return loss / max(len(self.batches.train), 1)
+
+    def features_of(self, explanations: NDArray[np.int32]) -> Floats:
+        return self.features[explanations]
+
+    def learn_features(self, by_text: Floats, left: float) -> None:
+        """Called with the gradient of the text vectors of the last `features_of`; here features are fixed."""
+
+    def _step(self, batch: Batch, left: float) -> float:
+        """Learn from one batch; every distinct explanation of it is fused once. `left` is the share of steps to go."""
+        features = self.features_of(batch.explanations)
+        text = product(features, self.arrays["text_layer"]) + self.arrays["text_shift"]
+        sides = [self._side(side, name, batch, text) for side, name in enumerate(SIDES)]
+        by_text = sides[0].text + sides[1].text
+        self.learn_features(by_text, left)
+        rate = np.float32(self.settings.learning_rate * left)
+        self._update("text_layer", None, product_with_transposed(features, by_text), rate)
+        self._update("text_shift", None, by_text.sum(0, keepdims=True), rate)
+        for name in self.weights:
+            self._update(name, None, sides[0].weights[name] + sides[1].weights[name], rate)
+        for side in sides:
+            for name, (rows, gradient) in side.tables.items():
+                self._update(name, rows, gradient, rate)
+        return sides[0].loss + sides[1].loss
+
+    def _side(self, side: int, name: str, batch: Batch, text: Floats) -> SideGradients:
+        rows, place = np.unique(batch.rows[side], return_inverse=True)
+        numbers = batch.explanations
+        factors, ids = self.arrays[f"{name}_factors"][rows], self.arrays[f"explanation_by_{name}"][numbers]
+        bias = self.arrays[f"bias_by_{name}"][numbers]
+        fused = self.fusion.fuse(ids, text, self.weights)
+        by_factors, by_fused, by_bias = np.zeros_like(factors), np.zeros_like(fused), np.zeros_like(bias)
+        loss = pairwise_gradients(
+            factors, fused, bias, place, batch.positive, batch.negatives[side], np.float32(1 / len(place)),
+            by_factors, by_fused, by_bias,
+        )  # fmt: skip
+        by_ids, by_text, by_weight = self.fusion.gradients(by_fused, ids, text, self.weights)
+        tables = {
+            f"{name}_factors": (rows.astype(np.int64), by_factors),
+            f"explanation_by_{name}": (numbers.astype(np.int64), by_ids),
+            f"bias_by_{name}": (numbers.astype(np.int64), by_bias),
+        }
+        return SideGradients(loss, tables, by_text, by_weight)
+
+    def _update(self, name: str, rows: Numbers | None, gradient: Floats, rate: np.float32) -> None:
+        values = self.arrays[name]
+        centre = self.fusion.identity if name.startswith("explanation_by") else 0.0
+        decay = 0.0 if "bias" in name or "shift" in name else self.settings.regularization
+        adamw_rows(
+            values, self.moments[f"{name}.first"], self.moments[f"{name}.second"], self.updates[f"{name}.updates"],
+            np.arange(len(values)) if rows is None else rows, gradient, rate, np.float32(decay), np.float32(centre), np.float32(EPSILON),
+        )  # fmt: skip

@@ -1,0 +1,51 @@
+"""Threads that work off a list of tasks. Who does which task never matters to the result."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import TypeVar
+
+R = TypeVar("R")
+
+
+class Crew:
+    """The calling thread and `threads - 1` others."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._others = ThreadPoolExecutor(threads - 1, "whyrank") if threads > 1 else None
+
+    def run(self, tasks: Sequence[Callable[[], R]]) -> list[R]:
+        """Run all tasks and wait for them; results in the order of the tasks."""
+        if self._others is None or len(tasks) < 2:
+            return [task() for task in tasks]
+        waiting = deque(enumerate(tasks))
+        results: dict[int, R] = {}
+
+        def work() -> None:
+            while True:
+                try:
+                    number, task = waiting.popleft()
+                except IndexError:
+                    return
+                results[number] = task()
+
+        helpers = [self._others.submit(work) for _ in range(min(self.threads, len(tasks)) - 1)]
+        try:
+            work()
+        finally:
+            for helper in helpers:
+                helper.result()
+        return [results[number] for number in range(len(tasks))]
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._others is not None:
+            self._others.shutdown(wait=True)

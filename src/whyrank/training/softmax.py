@@ -1,0 +1,328 @@
+"""Softmax training of profile models: a loss over the whole pool, where the engine's is over pairs."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from whyrank.data.csr import CSR
+from whyrank.errors import TrainingError
+from whyrank.kernels import profile as kernels
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int32]
+
+PARTS = (
+    4  # a batch is cut into so many parts, whatever the number of threads: their gradients are added in order
+)
+FULL = 3000  # pools up to this size are summed whole; larger ones by a weighted sample
+SAMPLE = 1024  # how large that sample is, one for every batch
+START = (
+    -3.0,
+    0.6,
+    0.1,
+    -3.0,
+    0.6,
+    0.3,
+)  # strengths of evidence: log scale, power of popularity, power of activity
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """A profile of every record: the entries of the record's row in a relation, without the record's own."""
+
+    rows: Ints  # record -> row of the relation
+    relation: CSR
+    own: CSR  # record -> its own entries
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """The words of the entries of a vocabulary, each entry's weights having length one together."""
+
+    rows: CSR
+    count: int
+
+    @property
+    def weights(self) -> Floats:
+        sizes = self.rows.sizes()
+        return np.repeat(1 / np.sqrt(np.maximum(sizes, 1)), sizes).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is predicted (the targets of every record) and from what (two sides)."""
+
+    targets: CSR
+    popularity: NDArray[np.int64]
+    sides: tuple[Side, Side]
+    inputs: tuple[int, int]  # sizes of the sides' vocabularies
+    evidence: bool  # whether sides hold targets, so that their counts speak for themselves
+    words: Words | None = None  # of the targets
+    input_words: tuple[Words | None, Words | None] = (None, None)
+
+    @property
+    def records(self) -> int:
+        return self.targets.rows
+
+
+@dataclass(frozen=True)
+class State:
+    """What was learned."""
+
+    keys: Floats  # target x 2d
+    bias: Floats
+    inputs: tuple[Floats, Floats]  # entry x d
+    theta: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SoftmaxSettings:
+    """How to train; `penalty` pulls vectors of entries, `word_penalty` those of words to zero."""
+
+    factors: int = 32
+    learning_rate: float = 0.01
+    decay: float = 0.75
+    batch: int = 512
+    penalty: float = 1e-4
+    word_penalty: float = 1e-4
+    seed: int = 0
+    threads: int | None = None
+
+
+class Vectors:
+    """A table of vectors, an entry's being its own plus those of its words, under Adam on touched rows."""
+
+    def __init__(
+        self, rows: int, width: int, words: Words | None, rng: np.random.Generator, crew: Crew
+    ) -> None:
+        self.crew, self.words, self.step_count = crew, words, 0
+        self.own = _Table(rng.standard_normal((rows, width), dtype=np.float32) * np.float32(0.05))
+        self.grads = np.zeros((PARTS, rows, width), np.float32)
+        self.touched = np.zeros((PARTS, rows), np.uint8)
+        self.value = self.own.x
+        if words is not None:
+            self.word = _Table(rng.standard_normal((words.count, width), dtype=np.float32) * np.float32(0.05))
+            self.value = np.zeros_like(self.own.x)
+            self.flat = (words.rows.indptr, words.rows.indices, words.weights)
+
+    def refresh(self, needed: NDArray[np.uint8]) -> Floats:
+        """The vectors, those that are needed made anew."""
+        if self.words is not None:
+            self.crew.rows(
+                len(self.value),
+                lambda a, b: kernels.compose(needed, self.own.x, *self.flat, self.word.x, self.value, a, b),
+            )
+        return self.value
+
+    def step(self, rate: float, penalty: float, word_penalty: float, scale: float) -> None:
+        self.step_count += 1
+        own, marks = self.own, self.touched[0]
+        self.crew.rows(len(own.x), lambda a, b: kernels.collect(self.grads, self.touched, own.gradient, a, b))
+        if self.words is not None:
+            kernels.to_words(marks, own.gradient, *self.flat, self.word.gradient, self.word.touched)
+            self.word.adam(self.word.touched, rate, word_penalty, self.step_count, scale, self.crew)
+        own.adam(marks, rate, penalty, self.step_count, scale, self.crew)
+
+    def snapshot(self) -> Floats:
+        return self.refresh(np.ones(len(self.value), np.uint8)).copy()
+
+
+class _Table:
+    """Numbers to learn with the moments of their gradients."""
+
+    def __init__(self, start: Floats) -> None:
+        self.x = start
+        self.m, self.v, self.gradient = (np.zeros_like(start) for _ in range(3))
+        self.touched = np.zeros(len(start), np.uint8)
+
+    def adam(
+        self, touched: NDArray[np.uint8], rate: float, penalty: float, step: int, scale: float, crew: Crew
+    ) -> None:
+        arrays = (self.x, self.gradient, touched, self.m, self.v)
+        crew.rows(len(self.x), lambda a, b: kernels.adam(*arrays, rate, penalty, step, scale, a, b))
+
+
+class Crew:
+    """Threads that share work by parts or by rows; who does what never changes the result."""
+
+    def __init__(self, threads: int | None) -> None:
+        self.threads = max(1, min(threads or os.cpu_count() or 1, PARTS))
+        self.pool = ThreadPoolExecutor(self.threads)
+
+    def parts(self, work: Callable[[int], NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+        return list(self.pool.map(work, range(PARTS)))
+
+    def rows(self, count: int, work: Callable[[int, int], object]) -> None:
+        bounds = np.linspace(0, count, self.threads + 1).astype(np.int64).tolist()
+        list(self.pool.map(work, bounds[:-1], bounds[1:]))
+
+
+@dataclass
+class SoftmaxTraining:
+    """One configuration in training, an epoch at a time, so that configurations can race."""
+
+    task: Task
+    settings: SoftmaxSettings
+    epochs: int = 0
+    steps: int = 0
+    theta: NDArray[np.float64] = field(default_factory=lambda: np.array(START))
+
+    def __post_init__(self) -> None:
+        task, settings = self.task, self.settings
+        self.rng = np.random.default_rng([settings.seed, 7])
+        self.crew = Crew(settings.threads)
+        d, pool = settings.factors, len(task.popularity)
+        share = (task.popularity + 0.5) / max(task.popularity.sum(), 1)
+        self.log_share: NDArray[np.float64] = np.log(share)
+        self.keys = Vectors(pool, 2 * d, task.words, self.rng, self.crew)
+        self.inputs = [
+            Vectors(size, d, words, self.rng, self.crew)
+            for size, words in zip(task.inputs, task.input_words, strict=True)
+        ]
+        self.bias = _Table(self.log_share.astype(np.float32)[:, None].copy())
+        self.bias_grads = np.zeros((PARTS, pool, 1), np.float32)
+        self.theta_moments = np.zeros((2, 6))
+        weight = (task.popularity + 1.0) ** 0.75
+        self.chance = weight / weight.sum()
+        self.cumulative = np.cumsum(self.chance)
+        self.cumulative[-1] = 2.0
+
+    @property
+    def full(self) -> bool:
+        return len(self.task.popularity) <= FULL
+
+    def epoch(self) -> float:
+        """One pass over all records in random order; answers the mean loss."""
+        settings, order = self.settings, self.rng.permutation(self.task.records)
+        rate = settings.learning_rate * settings.decay**self.epochs
+        loss = 0.0
+        with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(order), settings.batch):
+                loss += self._batch(order[start : start + settings.batch], rate)
+        self.epochs += 1
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"the loss is no longer a number; lower learning_rate (it is {settings.learning_rate})"
+            )
+        return loss / max(len(self.task.targets.indices), 1)
+
+    def state(self) -> State:
+        inputs = (self.inputs[0].snapshot(), self.inputs[1].snapshot())
+        return State(self.keys.snapshot(), self.bias.x[:, 0].copy(), inputs, self.theta.copy())
+
+    def _batch(self, records: NDArray[np.int64], rate: float) -> float:
+        self.steps += 1
+        rate *= min(1.0, self.steps / 30)
+        parts = np.array_split(records, PARTS)
+        entries = [self._entries(part) for part in parts]
+        drawn = None if self.full else self._draw()
+        self._refresh(records, entries, drawn)
+        keys, bias = self.keys.value, self.bias.x[:, 0]
+        if drawn is None:
+            sample_keys, offset = keys, bias
+        else:
+            correction = np.log(SAMPLE * self.chance[drawn]).astype(np.float32)
+            sample_keys, offset = keys[drawn], bias[drawn] - correction
+        transposed = np.ascontiguousarray(sample_keys.T)
+        results = self.crew.parts(
+            lambda h: self._part(h, parts[h], entries[h], drawn, sample_keys, transposed, offset)
+        )
+        self._update(sum(results, np.zeros(7))[1:], rate, 1 / len(records))
+        return float(sum(result[0] for result in results))
+
+    def _entries(self, records: NDArray[np.int64]) -> tuple[Ints, Floats, NDArray[np.int64]]:
+        a, b = self.task.sides
+        sides = ((side.rows, *side.relation, *side.own[:2]) for side in (a, b))
+        first, second = sides
+        return kernels.other_entries(records, *first, *second, True)
+
+    def _draw(self) -> Ints:
+        return np.searchsorted(self.cumulative, self.rng.random(SAMPLE), side="right").astype(np.int32)
+
+    def _refresh(
+        self,
+        records: NDArray[np.int64],
+        entries: list[tuple[Ints, Floats, NDArray[np.int64]]],
+        drawn: Ints | None,
+    ) -> None:
+        """Make the vectors anew that this batch will read."""
+        needed = np.zeros(len(self.task.popularity), np.uint8)
+        if drawn is None:
+            needed[:] = 1
+        else:
+            kernels.mark(drawn, needed)
+            kernels.mark(self.task.targets.take(records).indices, needed)
+        asked = [np.zeros(size, np.uint8) for size in self.task.inputs]
+        for numbers, _, places in entries:
+            lengths = np.diff(places)
+            of_first = np.repeat(np.arange(len(lengths)) % 2 == 0, lengths)
+            kernels.mark(numbers[of_first], asked[0])
+            kernels.mark(numbers[~of_first], asked[1])
+            if self.task.evidence:
+                kernels.mark(numbers, needed)
+        self.keys.refresh(needed)
+        for vectors, marks in zip(self.inputs, asked, strict=True):
+            vectors.refresh(marks)
+
+    def _part(
+        self,
+        h: int,
+        records: NDArray[np.int64],
+        entries: tuple[Ints, Floats, NDArray[np.int64]],
+        drawn: Ints | None,
+        sample_keys: Floats,
+        transposed: Floats,
+        offset: Floats,
+    ) -> NDArray[np.float64]:
+        """Gradients of one part of a batch, into buffers of its own; answers the loss and the gradient of theta."""
+        numbers, counts, places = entries
+        first, second = self.inputs
+        x = np.zeros((len(records), 2 * self.settings.factors), np.float32)
+        weights = kernels.profile_weights(counts, places)
+        kernels.gather_profiles(numbers, weights, places, first.value, second.value, x)
+        mass = x @ transposed
+        mass += offset
+        np.exp(np.minimum(mass, 60, out=mass), out=mass)
+        dx, result = np.zeros_like(x), np.zeros(7)
+        dkeys, dbias, touched = self.keys.grads[h], self.bias_grads[h, :, 0], self.keys.touched[h]
+        result[0] = kernels.softmax_step(
+            drawn is None, self.task.evidence, records, *self.task.targets[:2], numbers, counts, places, x,
+            self.keys.value, self.bias.x[:, 0], self.log_share, self.theta, mass, dx, dkeys, dbias, touched, result[1:],
+        )  # fmt: skip
+        dx += mass @ sample_keys
+        if drawn is None:
+            dkeys += mass.T @ x
+            dbias += mass.sum(0)
+            touched[:] = 1
+        else:
+            kernels.add_rows(drawn, mass.T @ x, mass.sum(0), dkeys, dbias, touched)
+        kernels.spread_gradients(
+            numbers, weights, places, dx, first.grads[h], first.touched[h], second.grads[h], second.touched[h]
+        )
+        return result
+
+    def _update(self, dtheta: NDArray[np.float64], rate: float, scale: float) -> None:
+        settings = self.settings
+        bias_touched = self.keys.touched.copy()
+        self.crew.rows(
+            len(self.bias.x),
+            lambda a, b: kernels.collect(self.bias_grads, bias_touched, self.bias.gradient, a, b),
+        )
+        self.bias.adam(bias_touched[0], rate, 0.0, self.steps, scale, self.crew)
+        for vectors in (self.keys, *self.inputs):
+            vectors.step(rate, settings.penalty, settings.word_penalty, scale)
+        if self.task.evidence:
+            m, v = self.theta_moments
+            gradient = dtheta * scale
+            m += 0.1 * (gradient - m)
+            v += 0.01 * (gradient * gradient - v)
+            bounded = np.sqrt(v / (1 - 0.99**self.steps)) + 1e-8
+            self.theta -= 5 * rate * (m / (1 - 0.9**self.steps)) / bounded

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from whyrank.data import Split, Triplets
+from whyrank.errors import DataError, NotFitted, ParameterError
+from whyrank.evaluation import compare, evaluate
+from whyrank.models import POP, RAND
+from whyrank.models.base import Model
+from whyrank.ranking.form import Floats, Numbers
+from whyrank.training import Run
+
+
+@dataclass(kw_only=True, eq=False)
+class Oracle(Model):
+    """Knows the test set by heart, for items and explanations."""
+
+    id = "oracle"
+    ranks_items = True
+    truth: Triplets | None = None
+
+    def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
+        assert self.truth is not None
+        users, items = self.truth.record_user, self.truth.record_item
+        self.pairs_ = {pair: row for row, pair in enumerate(zip(users.tolist(), items.tolist(), strict=True))}
+
+    def keys(self) -> Floats:
+        return np.eye(len(self.catalog_.explanations), dtype=np.float32)
+
+    def queries(self, users: Numbers, items: Numbers) -> Floats:
+        assert self.truth is not None
+        queries = np.zeros((len(users), len(self.catalog_.explanations)), np.float32)
+        for row, pair in enumerate(zip(users.tolist(), items.tolist(), strict=True)):
+            if pair in self.pairs_:
+                queries[row, self.truth.record_explanations.row(self.pairs_[pair])] = 1
+        return queries
+
+    def item_keys(self) -> Floats:
+        return np.eye(len(self.catalog_.items), dtype=np.float32)
+
+    def item_queries(self, users: Numbers) -> Floats:
+        assert self.truth is not None
+        queries = np.zeros((len(users), len(self.catalog_.items)), np.float32)
+        for row, user in enumerate(users):
+            queries[row, self.truth.user_items.row(user)] = 1
+        return queries
+
+
+def test_a_model_that_knows_the_truth_is_perfect(split: Split) -> None:
+    result = evaluate(Oracle(truth=split.test).fit(split.train), split, k=12)
+    assert result.explanation["ndcg"] == pytest.approx(1)
+    assert result.explanation["recall"] == pytest.approx(1)
+    assert result.recommendation is not None
+    assert result.recommendation["ndcg"] == pytest.approx(1)
+    assert result.explanation_on_recommended is not None
+    assert result.explanation_on_recommended["ndcg"] == pytest.approx(1)
+
+
+def test_explanations_are_measured_on_recommended_pairs_only_for_joint_models(split: Split) -> None:
+    result = evaluate(Oracle(truth=split.test).fit(split.train), split, k=1)
+    users = len(np.unique(split.test.record_user))
+    assert result.explanation_on_recommended is not None
+    assert result.explanation_on_recommended["pairs"] == users  # one item each fits a list of one
+    assert evaluate(POP().fit(split.train), split).recommendation is None
+
+
+def test_popularity_beats_chance_and_per_pair_values_explain_the_mean(split: Split) -> None:
+    popular, chance = (evaluate(model.fit(split.train), split) for model in (POP(), RAND()))
+    assert popular.explanation["ndcg_paper"] > 2 * chance.explanation["ndcg_paper"]
+    assert popular.per_pair["f1"].mean() == popular.explanation["f1"]
+    assert len(popular.per_pair["f1"]) == popular.pairs == split.test.records
+    assert popular.explanation["personalization"] == 0
+    assert chance.explanation["personalization"] > 0.5
+
+
+def test_a_k_beyond_the_pool_is_padded(split: Split) -> None:
+    result = evaluate(POP().fit(split.train), split, k=200)
+    assert result.explanation["recall"] == pytest.approx(1)
+    assert result.explanation["precision"] == pytest.approx(len(split.test) / split.test.records / 200)
+
+
+def test_test_data_with_other_vocabularies_is_matched_by_id(split: Split) -> None:
+    model = POP().fit(split.train)
+    again = Triplets.from_frame(split.test.frame(record=True))
+    assert evaluate(model, again).explanation == pytest.approx(evaluate(model, split).explanation)
+
+
+def test_unknown_explanations_of_the_test_data_are_misses(tiny: Triplets) -> None:
+    model = POP().fit(tiny.take(np.array([0, 1])))
+    frame = tiny.take(np.array([3])).frame().drop("text", "rating", "time")
+    strange = Triplets.from_frame(frame.with_columns(explanation=frame["explanation"] + "!"))
+    assert evaluate(model, strange).explanation["recall"] == 0
+
+
+def test_evaluation_prints_the_promised_json(split: Split) -> None:
+    document = json.loads(json.dumps(evaluate(POP().fit(split.train), split).as_dict()))
+    assert {"model", "k", "pairs", "explanation", "recommendation", "seconds"} <= set(document)
+    assert document["recommendation"] is None
+
+
+def test_bad_calls_are_refused(split: Split) -> None:
+    with pytest.raises(NotFitted):
+        evaluate(POP(), split)
+    with pytest.raises(ParameterError):
+        evaluate(POP().fit(split.train), split, k=0)
+    with pytest.raises(DataError, match="empty"):
+        evaluate(POP().fit(split.train), split.test.take(np.array([], np.int64)))
+
+
+def test_a_comparison_names_the_best_and_tests_the_rest(split: Split) -> None:
+    result = compare({"POP": POP(), "RAND": RAND()}, split, baseline="RAND")
+    assert result.best("ndcg_paper") == "POP"
+    assert result.p_value("POP") < 0.01
+    assert result.improvement("POP") > 1
+    document = result.as_dict()
+    assert document["baseline"] == "RAND"
+    assert "**" in result.markdown()
+    assert r"\textbf" in result.latex()
+    assert result.table().row_count == 2
+
+
+def test_a_comparison_over_splits_fits_every_model_anew(data: Triplets) -> None:
+    from whyrank.data import splits
+
+    model = POP()
+    result = compare({"POP": model, "RAND": RAND()}, splits(data, 2), test="wilcoxon")
+    assert result.splits == 2
+    assert not hasattr(model, "catalog_")
+    assert "±" in result.markdown()
+    assert len(result.row("POP").per_pair("f1")) == 2 * round(0.3 * data.records)
+
+
+def test_a_comparison_refuses_what_it_cannot_do(split: Split) -> None:
+    with pytest.raises(ParameterError):
+        compare({}, split)
+    with pytest.raises(ParameterError):
+        compare({"POP": POP()}, split, test="coin")
+    with pytest.raises(ParameterError):
+        compare({"POP": POP()}, split, baseline="BPER")

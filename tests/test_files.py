@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import pickle
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whyrank.data import Triplets, read, write
+from whyrank.data.extra import read_extra, write_extra
+from whyrank.data.problems import Problems
+from whyrank.errors import DataError
+
+HEAD = "user,item,explanation\n"
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.jsonl", "t.parquet", "t.csv.gz", "t.tsv.zst", "t.jsonl.gz"])
+def test_every_form_reads_back_what_was_written(data: Triplets, tmp_path: Path, name: str) -> None:
+    assert read(write(data, tmp_path / name)).digest() == data.digest()
+
+
+@pytest.mark.parametrize("form", ["pickle", "text", "both"])
+def test_an_extra_folder_reads_back_with_its_records_in_order(data: Triplets, tmp_path: Path, form: str) -> None:
+    back = read(write_extra(data, tmp_path / "extra", form))  # type: ignore[arg-type]
+    assert back.users == data.users
+    assert back.record_user.tolist() == data.record_user.tolist()
+    assert back.record_item.tolist() == data.record_item.tolist()
+    ours, theirs = (each.frame(record=True).select("record", "text").rows() for each in (data, back))
+    assert sorted(ours) == sorted(theirs)
+
+
+def test_the_published_code_could_read_what_we_write(tiny: Triplets, tmp_path: Path) -> None:
+    folder = write_extra(tiny, tmp_path)
+    records = pickle.loads((folder / "IDs.pickle").read_bytes())
+    texts = json.loads((folder / "id2exp.json").read_text())
+    assert records[0] == {
+        "user": "ann",
+        "item": "inn",
+        "rating": 5.0,
+        "time": 1577836800,
+        "exp_idx": ["0", "1"],
+        "oexp_idx": ["0", "1"],
+    }
+    assert texts == {"0": "Clean", "1": "Quiet rooms", "2": "Rude staff", "3": "Warm water"}
+    assert (folder / "IDs.txt").read_text().splitlines()[3] == "cat::spa::1.0::1585699200::2::2"
+
+
+def test_extra_without_time_has_five_fields(tmp_path: Path) -> None:
+    (tmp_path / "IDs.txt").write_text("u::h::4::7:7:9::8:7:9\nv::h::2::9::9\n")
+    (tmp_path / "id2exp.txt").write_text("7::Great location\n9::Bad service\n8::Great location!\n")
+    triplets = read(tmp_path)
+    assert (triplets.records, len(triplets)) == (2, 3)  # an explanation said twice in a record counts once
+    assert triplets.time is None
+    assert triplets.text_of(triplets.explanation).to_list() == ["Great location", "Bad service", "Bad service"]
+
+
+def test_columns_can_be_renamed_or_numbered(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("who,what,why\nann,inn,quiet\n")
+    (tmp_path / "b.tsv").write_text('ann\tinn\t"quiet\n')
+    renamed = read(tmp_path / "a.csv", columns={"user": "who", "item": "what", "explanation": "why"})
+    numbered = read(tmp_path / "b.tsv", columns={"user": 0, "item": 1, "explanation": 2})
+    assert renamed.explanations.ids.to_list() == ["quiet"]
+    assert numbered.explanations.ids.to_list() == ['"quiet']
+
+
+BAD = {
+    "missing.csv": (b"user,item\na,b\n", "column 'explanation': missing column"),
+    "empty.csv": (b"", "the file is empty"),
+    "header.csv": (HEAD.encode(), "no triplets"),
+    "blank.csv": (HEAD.encode() + b"a,b,c\na,,c\n", r"row 2, column 'item': empty id"),
+    "ragged.csv": (HEAD.encode() + b"a,b,c\na,b,c,d\n", r"row 3: wrong number of columns: 4 \(expected 3 columns\)"),
+    "bytes.csv": (HEAD.encode() + b"a,b,c\na,\xff\xfe,c\n", "row 3: undecodable bytes"),
+    "broken.jsonl": (b'{"user":"a","item":"b","explanation":"c"}\n{"user": \n', "row 2: broken JSON"),
+    "list.jsonl": (b'{"user":"a","item":"b","explanation":"c"}\n[1]\n', "row 2: not a JSON object"),
+    "bytes.jsonl": (b'{"user":"a","item":"b","explanation":"c"}\n{"user":"\xff"}\n', "row 2: undecodable bytes"),
+    "torn.parquet": (b"PAR1 and then nothing", "not a readable Parquet file"),
+    "torn.csv.gz": (gzip.compress(HEAD.encode() + b"a,b,c\n" * 99)[:40], "cannot be read|empty|no triplets|missing"),
+    "what.xyz": (b"?", "unknown kind of file"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files_are_refused_with_file_row_and_expectation(tmp_path: Path, name: str) -> None:
+    content, problem = BAD[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=problem) as caught:
+        read(tmp_path / name)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["blank.csv", "ragged.csv", "bytes.csv", "broken.jsonl", "list.jsonl"])
+def test_bad_rows_are_skipped_and_counted_when_asked(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(BAD[name][0])
+    problems = Problems("skip")
+    assert len(read(tmp_path / name, on_error=problems)) == 1
+    assert problems.skipped == 1
+    assert "skipped 1 row" in problems.summary()
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("u::h::4::1", "wrong number of fields: 4"),
+        ("u::h::4::5::6::7::8", "wrong number of fields: 7"),
+        ("::h::4::1::1", "empty id"),
+        ("u::h::4::1:2::1", "explanations and sentences differ"),
+    ],
+)
+def test_bad_lines_of_an_extra_folder_are_named(tmp_path: Path, line: str, problem: str) -> None:
+    (tmp_path / "IDs.txt").write_text(f"u::h::4::1::1\n{line}\n")
+    with pytest.raises(DataError, match=f"row 2: {problem}"):
+        read_extra(tmp_path)
+    problems = Problems("skip")
+    assert read_extra(tmp_path, problems).records == 1
+    assert problems.skipped == 1
+
+
+class Malicious:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return exec, ("raise SystemExit('a pickle was executed')",)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_malicious_pickle_is_refused_and_runs_nothing(tmp_path: Path, protocol: int) -> None:
+    records = [{"user": "u", "item": "i", "exp_idx": ["1"], "more": Malicious()}]
+    (tmp_path / "IDs.pickle").write_bytes(pickle.dumps(records, protocol))
+    with pytest.raises(DataError, match="only plain containers and scalars"):
+        read(tmp_path)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_as_a_pickle_give_a_typed_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    folder = tmp_path_factory.mktemp("pickle")
+    (folder / "IDs.pickle").write_bytes(content)
+    with pytest.raises(DataError):
+        read(folder)
+
+
+@given(st.binary(max_size=300), st.sampled_from(["f.csv", "f.tsv", "f.jsonl", "f.parquet", "f.csv.gz"]))
+def test_any_bytes_in_a_file_give_triplets_or_a_typed_error(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, name: str
+) -> None:
+    path = tmp_path_factory.mktemp("bytes") / name
+    path.write_bytes(content)
+    for columns in (None, {"user": 0, "item": 1, "explanation": 2}):
+        with contextlib.suppress(DataError):
+            assert len(read(path, columns=columns)) > 0
+
+
+def test_a_folder_without_data_says_what_was_expected(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no data in this folder"):
+        read(tmp_path)
+    with pytest.raises(DataError, match="no such file or folder"):
+        read(tmp_path / "nowhere")
+
+
+def test_input_files_are_never_changed(tmp_path: Path, tiny: Triplets) -> None:
+    path = write(tiny, tmp_path / "t.parquet")
+    before = path.read_bytes()
+    pl.read_parquet(path)
+    read(path)
+    assert path.read_bytes() == before

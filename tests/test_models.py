@@ -1,0 +1,189 @@
+"""The behaviour suite that every model passes."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from whyrank.data import Split, Triplets
+from whyrank.errors import NotFitted, ParameterError, UnknownId
+from whyrank.evaluation import evaluate
+from whyrank.models import MODELS, Model, load
+from whyrank.ranking.rank import rank
+from whyrank.training import Run
+
+# Settings that make a model quick on test data; the rest is default.
+QUICK: dict[str, dict[str, object]] = {}
+
+Make = Callable[[], Model]
+
+
+@pytest.fixture(scope="module", params=sorted(MODELS))
+def make(request: pytest.FixtureRequest) -> Make:
+    """Makes fresh, unfitted models of one kind."""
+    return lambda: MODELS[request.param](**QUICK.get(request.param, {}))
+
+
+@pytest.fixture(scope="module")
+def model(make: Make, split: Split) -> Model:
+    return make().fit(split)
+
+
+@pytest.fixture(scope="module")
+def pairs(split: Split) -> pl.DataFrame:
+    return split.test.frame().select("user", "item").unique(maintain_order=True).head(30)
+
+
+def test_the_constructor_only_stores(make: Make) -> None:
+    made = make()
+    parameters = {field.name for field in dataclasses.fields(made)}
+    assert {name for name in vars(made) if not name.startswith("_")} == parameters
+
+
+def test_default_parameters_are_accepted(make: Make, split: Split) -> None:
+    from whyrank.models.parameters import check
+
+    check(type(make())())
+
+
+def test_asking_before_fitting_is_refused(make: Make) -> None:
+    with pytest.raises(NotFitted):
+        make().explain("anyone", "anything")
+
+
+def test_ids_are_external_in_and_out(model: Model, split: Split) -> None:
+    user, item = split.test.frame()["user"][0], split.test.frame()["item"][0]
+    reasons = model.explain(user, item, n=5)
+    assert len(reasons) == 5
+    assert {reason.explanation for reason in reasons} <= set(split.data.explanations.ids)
+    texts = dict(
+        zip(split.data.explanations.ids, split.data.text_of(np.arange(len(split.data.explanations))), strict=True)
+    )
+    assert all(reason.text == texts[reason.explanation] for reason in reasons)
+
+
+def test_unknown_ids_are_named(model: Model, split: Split) -> None:
+    with pytest.raises(UnknownId, match="unknown user 'nobody'"):
+        model.explain("nobody", split.data.items.ids[0])
+    with pytest.raises(UnknownId, match="unknown item 'nothing'"):
+        model.explain(split.data.users.ids[0], "nothing")
+
+
+def test_unknown_numbers_still_get_reasons(model: Model) -> None:
+    unknown = np.array([-1, 0, -1], np.int32)
+    ranked = rank(model, unknown, unknown[::-1].copy(), 4)
+    assert (ranked.numbers >= 0).all()
+    assert np.isfinite(ranked.scores).all()
+
+
+def test_n_larger_than_the_pool_gives_the_whole_pool(model: Model, split: Split, pairs: pl.DataFrame) -> None:
+    reasons = model.explain(pairs["user"][0], pairs["item"][0], n=10_000)
+    assert len(reasons) == len({reason.explanation for reason in reasons}) == len(split.data.explanations)
+
+
+def test_scores_fall_and_a_longer_list_starts_with_the_shorter(model: Model, pairs: pl.DataFrame) -> None:
+    user, item = pairs["user"][0], pairs["item"][0]
+    short, long = model.explain(user, item, n=3), model.explain(user, item, n=20)
+    assert [each.explanation for each in short] == [each.explanation for each in long[:3]]
+    scores = [each.score for each in long]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_parts_add_up_to_the_score(model: Model, pairs: pl.DataFrame) -> None:
+    for reason in model.explain(pairs["user"][1], pairs["item"][1], n=5):
+        if reason.parts:
+            assert sum(reason.parts.values()) == pytest.approx(reason.score, abs=1e-4)
+
+
+def test_a_batch_equals_single_calls(model: Model, pairs: pl.DataFrame) -> None:
+    many = model.explain_many(pairs, n=4)
+    for (user, item), rows in many.group_by("user", "item", maintain_order=True):
+        single = model.explain(user, item, n=4)
+        assert rows["explanation"].to_list() == [each.explanation for each in single]
+        assert rows["score"].to_list() == [np.float32(each.score) for each in single]
+
+
+def test_threads_do_not_change_reasons(model: Model, split: Split) -> None:
+    users, items = split.test.record_user, split.test.record_item
+    one, two = rank(model, users, items, 10, threads=1), rank(model, users, items, 10, threads=2)
+    assert np.array_equal(one.numbers, two.numbers)
+    assert np.array_equal(one.scores, two.scores)
+
+
+def same_reasons(one: Model, other: Model, pairs: pl.DataFrame) -> bool:
+    return one.explain_many(pairs).equals(other.explain_many(pairs))
+
+
+def test_a_seed_makes_fitting_repeatable_on_any_number_of_threads(
+    make: Make, model: Model, split: Split, pairs: pl.DataFrame
+) -> None:
+    assert same_reasons(model, make().fit(split, run=Run(threads=1)), pairs)
+    assert same_reasons(model, make().fit(split, run=Run(threads=2)), pairs)
+
+
+def test_a_second_fit_starts_afresh(make: Make, model: Model, split: Split, pairs: pl.DataFrame) -> None:
+    again = make().fit(split.data.take(np.arange(200)))
+    assert same_reasons(model, again.fit(split), pairs)
+
+
+def test_a_saved_model_gives_identical_reasons(model: Model, pairs: pl.DataFrame, tmp_path: Path) -> None:
+    back = load(model.save(tmp_path / "model"))
+    assert same_reasons(model, back, pairs)
+    assert {k: v for k, v in vars(back).items() if not k.startswith("_") and not k.endswith("_")} == {
+        k: v for k, v in vars(model).items() if not k.startswith("_") and not k.endswith("_")
+    }
+
+
+def test_fitting_does_not_change_the_data(make: Make, split: Split) -> None:
+    before = split.train.digest()
+    make().fit(split)
+    assert split.train.digest() == before
+
+
+def test_parameters_out_of_bounds_are_named(make: Make, split: Split) -> None:
+    for field in dataclasses.fields(make()):
+        if field.metadata.get("at_least") is not None:
+            made = copy.copy(make())
+            setattr(made, field.name, type(field.metadata["at_least"])(field.metadata["at_least"] - 1))
+            with pytest.raises(ParameterError, match=field.name):
+                made.fit(split)
+
+
+def test_grounded_reasons_have_been_said_of_the_item(model: Model, split: Split, pairs: pl.DataFrame) -> None:
+    for user, item in pairs.head(5).rows():
+        reasons = model.explain(user, item, n=5, grounded=True)
+        assert reasons
+        assert all(reason.evidence.item > 0 for reason in reasons)
+
+
+def test_models_that_rank_items_never_recommend_what_the_user_knows(model: Model, split: Split) -> None:
+    user = split.train.frame()["user"][0]
+    if not model.ranks_items:
+        with pytest.raises(ParameterError, match="does not rank items"):
+            model.recommend(user)
+        return
+    known = set(split.train.frame().filter(pl.col("user") == user)["item"])
+    found = model.recommend(user, n=10, reasons=2)
+    assert len(found) == 10
+    assert not known & {each.item for each in found}
+    assert all(len(each.reasons) == 2 for each in found)
+    scores = [each.score for each in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_single_triplet_is_enough(make: Make) -> None:
+    one = Triplets.from_frame(pl.DataFrame({"user": ["u"], "item": ["i"], "explanation": ["e"]}))
+    assert [reason.explanation for reason in make().fit(one).explain("u", "i")] == ["e"]
+
+
+def test_planted_structure_is_found(model: Model, split: Split) -> None:
+    if model.id in ("rand", "pop", "cd"):  # by design, or because the paper's CD does not learn sparse data
+        return
+    popular = evaluate(MODELS["pop"]().fit(split), split).explanation["ndcg_paper"]
+    assert evaluate(model, split).explanation["ndcg_paper"] > popular

@@ -1,0 +1,424 @@
+"""The page in a real Chromium, against a service in a process of its own."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+import whyrank as wr
+from whyrank.models import model_class
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+KEY = "open sesame"
+PREFIX = "/reasons"
+VIEWS = ("?", "?user={user}", "?user={user}&compare=pop", "?view=model&compare=pop", "?view=pool", "?view=study")
+
+
+def need(there: object, what: str) -> None:
+    """Skip without what these tests need, but never where everything has to be checked."""
+    if there:
+        return
+    if os.environ.get("CI") == "true":
+        pytest.fail(what)
+    pytest.skip(what, allow_module_level=True)
+
+
+def _playwright() -> Any:
+    try:
+        from playwright import sync_api
+    except ImportError:
+        return None
+    return sync_api
+
+
+need(CHROMIUM.exists(), "Chromium is missing: apt-get install chromium")
+need((resources.files("whyrank.service") / "page" / "index.html").is_file(), "the page is not built: make page")
+need(_playwright(), "Playwright is missing: pip install playwright")
+
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright  # noqa: E402
+
+from service_world import Process  # noqa: E402
+
+REPORT = {
+    "evaluation": {"k": 10, "pairs": 100, "explanation": {"ndcg_paper": 0.0312, "f1": 0.05}, "recommendation": None},
+    "training": [{"epoch": epoch, "loss": 0.7 / epoch} for epoch in (1, 2, 3, 1, 2)],  # two trainings in a row
+    "mu_curve": [{"mu": mu / 10, "ndcg_paper": 0.03 - (mu / 10 - 0.5) ** 2 / 50} for mu in range(11)],
+    "alpha_curve": [],
+    "strata": [
+        {"stratum": "1-5", "pairs": 20, "ndcg_paper": 0.01},
+        {"stratum": "over 5", "pairs": 80, "ndcg_paper": 0.04},
+    ],
+}
+
+
+class Watched:
+    """A page whose requests and complaints are remembered."""
+
+    def __init__(self, page: Page, base: str) -> None:
+        self.page, self.base = page, base
+        self.hosts: set[str] = set()
+        self.asked: list[str] = []
+        self.complaints: list[str] = []
+        page.on("request", self._request)
+        page.on("console", lambda message: message.type == "error" and self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def _request(self, request: Any) -> None:
+        if not request.url.startswith(("blob:", "data:")):
+            self.hosts.add(urlsplit(request.url).netloc)
+            self.asked.append(urlsplit(request.url).path)
+
+    def open(self, query: str = "") -> Page:
+        self.page.goto(self.base + query)
+        return self.page
+
+    def expect_complaint(self, text: str) -> None:
+        """Allow what the browser itself logs about an answer that the test provokes."""
+        assert any(text in complaint for complaint in self.complaints)
+        self.complaints.clear()
+
+    def check(self) -> None:
+        assert self.hosts <= {urlsplit(self.base).netloc}, "the page asked another host"
+        assert self.complaints == []
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A split, two models and a report."""
+    folder = tmp_path_factory.mktemp("page")
+    split = wr.simulate("small", seed=0).split(seed=0)
+    split.write(folder / "split")
+    model_class("bper-j")(epochs=20).fit(split).save(folder / "bper-j")
+    model_class("pop")().fit(split).save(folder / "pop")
+    (folder / "bper-j.metrics.json").write_text(json.dumps(REPORT))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def service(folder: Path) -> Iterator[str]:
+    models = [str(folder / name) for name in ("bper-j", "pop")]
+    more = ["--split", str(folder / "split"), "--store", f"sqlite:///{folder}/store.db", "--rate", "0"]
+    with Process("serve", *models, *more) as process:
+        yield process.url
+
+
+@pytest.fixture(scope="module")
+def guarded(folder: Path) -> Iterator[str]:
+    """One model that ranks no items, behind a prefix and a key."""
+    store = ["--store", f"sqlite:///{folder}/guarded.db", "--prefix", PREFIX]
+    key = hashlib.sha256(KEY.encode()).hexdigest()
+    with Process("serve", str(folder / "pop"), *store, WHYRANK_API_KEYS=key) as process:
+        yield process.url
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def watched(browser: Browser, service: str) -> Iterator[Watched]:
+    """A fresh page; in the end it must have asked nobody else and logged no error."""
+    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
+        watched = Watched(context.new_page(), service)
+        yield watched
+        watched.check()
+
+
+@pytest.fixture(scope="module")
+def user(folder: Path) -> str:
+    """Someone with much to say."""
+    catalog = wr.load(folder / "pop").catalog_
+    return str(catalog.users.ids[int(np.diff(catalog.user_items.indptr).argmax())])
+
+
+def cards(page: Page) -> Locator:
+    return page.get_by_role("article")
+
+
+def reasons(page: Page) -> list[str]:
+    """What is shown, once it is."""
+    cards(page).first.wait_for()
+    return page.locator("article .text").all_inner_texts()
+
+
+# -- explore -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_user_is_found_with_the_keyboard_and_gets_items_with_reasons(watched: Watched, user: str) -> None:
+    page = watched.open()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Rank the reasons")
+    field = page.get_by_role("combobox", name="User")
+    field.focus()
+    page.keyboard.type(user[:-1])
+    expect(page.get_by_role("option").first).to_contain_text(user[:-1])
+    page.keyboard.press("ArrowDown")
+    chosen = page.get_by_role("option", selected=True).inner_text().split()[0]
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(f"user={chosen}"))
+    expect(page.get_by_role("heading", name=f"What {chosen} said before")).to_be_visible()
+    expect(cards(page)).to_have_count(10)
+    first = cards(page).first
+    expect(first).to_contain_text(re.compile(r"Said by \d+ (person|people) of this item"))
+    bar = first.get_by_role("img").first.get_attribute("aria-label") or ""
+    assert re.search(r"Score .*: user .*, item .*, popularity", bar)
+
+
+def test_a_slider_ranks_anew_and_the_address_says_so(watched: Watched, user: str) -> None:
+    page = watched.open(f"?user={user}")
+    before = reasons(page)
+    slider = page.get_by_role("slider", name="Weight of the user")
+    with page.expect_response("**/v1/recommend") as answer:
+        slider.focus()
+        page.keyboard.press("Home")
+    assert answer.value.request.post_data_json["mu"] == 0
+    expect(page).to_have_url(re.compile("mu=0"))
+    expect(page.locator("article .text")).not_to_have_text(before)
+    after = reasons(page)
+    page.reload()
+    assert reasons(page) == after
+    page.get_by_role("button", name="Back to the model's own settings").click()
+    expect(page.locator("article .text")).to_have_text(before)
+
+
+def test_disrecommendation_shows_what_speaks_against(watched: Watched, user: str) -> None:
+    page = watched.open(f"?user={user}")
+    cards(page).first.wait_for()
+    page.get_by_role("radio", name="Against it").check(force=True)
+    expect(page.get_by_role("heading", name="What speaks against")).to_be_visible()
+    expect(page.locator("article .sentiment:not(.negative)")).to_have_count(0)
+    expect(page.locator("article .sentiment").first).to_be_visible()
+
+
+def test_two_models_stand_side_by_side_with_differences_marked(watched: Watched, user: str) -> None:
+    page = watched.open(f"?user={user}")
+    page.get_by_label("Beside it").select_option("pop")
+    expect(page).to_have_url(re.compile("compare=pop"))
+    lists = cards(page).first.get_by_role("list")
+    expect(lists).to_have_count(2)
+    mine, theirs = (lists.nth(side).locator(".text").all_inner_texts() for side in (0, 1))
+    for place, text in enumerate(mine):
+        mark = lists.nth(0).get_by_role("listitem").nth(place).locator(".mark")
+        expected = "only here" if text not in theirs else "higher|lower"
+        if text in theirs and theirs.index(text) == place:
+            expect(mark).to_have_count(0)
+        else:
+            expect(mark).to_have_text(re.compile(expected))
+
+
+def test_numbers_of_a_score_add_up(watched: Watched, user: str) -> None:
+    page = watched.open(f"?user={user}&numbers=1")
+    line = page.locator("article .numbers").first.inner_text().replace("−", "-")
+    total, parts = line.split("=")
+    values = [float(sign.replace(" ", "") + value) for sign, value in re.findall(r"([+-]? ?)(\d+\.\d+)", parts)]
+    assert sum(values) == pytest.approx(float(total), abs=0.02)
+
+
+def test_a_new_user_is_told_from_a_known_one(watched: Watched) -> None:
+    page = watched.open("?user=nobody")
+    expect(page.get_by_text("This user is new here")).to_be_visible()
+    expect(cards(page)).to_have_count(10)
+    watched.expect_complaint("404")
+
+
+# -- model and pool ----------------------------------------------------------------------------------------------------
+
+
+def test_the_model_page_shows_metrics_and_values_under_the_pointer(watched: Watched) -> None:
+    page = watched.open("?view=model")
+    expect(page.get_by_role("row", name=re.compile("NDCG .paper."))).to_contain_text("3.12%")
+    chart = page.locator("section", has_text="The weight of the user").get_by_role("img", name="NDCG (paper)")
+    chart.hover()
+    expect(page.locator(".tip")).to_contain_text("BPERJ")
+    page.mouse.move(0, 0)
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".tip")).to_contain_text("weight of the user (mu) 0")
+    expect(page.locator(".tip")).to_contain_text("2.50%")
+    expect(page.get_by_role("img", name=re.compile("over 5: .*4.00%"))).to_be_visible()
+    page.get_by_label("Model", exact=True).select_option("pop")
+    expect(page.get_by_text("Not measured yet")).to_be_visible()
+
+
+def test_the_pool_is_searched_and_paged_and_says_who_says_it(watched: Watched) -> None:
+    page = watched.open("?view=pool")
+    first = page.get_by_role("row").nth(1).inner_text()
+    page.get_by_role("link", name="Next").click()
+    expect(page).to_have_url(re.compile("offset=25"))
+    expect(page.get_by_role("row").nth(1)).not_to_have_text(first)
+    page.get_by_label("Search").fill("breakfast")
+    expect(page).to_have_url(re.compile("query=breakfast"))
+    expect(page.locator("tbody tr").first).to_contain_text(re.compile("breakfast", re.I))
+    page.locator("tbody a").first.click()
+    detail = page.get_by_role("complementary")
+    expect(detail.get_by_role("heading", name="Near-duplicates")).to_be_visible()
+    detail.get_by_role("heading", name="Users who say it").wait_for()
+    detail.locator("a.chip").first.click()
+    expect(page).to_have_url(re.compile("view=explore.*user="))
+    expect(page.get_by_role("heading", name=re.compile("said before"))).to_be_visible()
+    watched.open("?view=pool&query=zebra")
+    expect(page.get_by_text("Nothing like that in the pool")).to_be_visible()
+
+
+# -- study -------------------------------------------------------------------------------------------------------------
+
+
+def take_part(page: Page, link: str, keys: str) -> None:
+    """Answer every case: the first with the button, the others with a key."""
+    page.goto(link)
+    expect(page.get_by_role("navigation")).to_have_count(0)
+    total = int(page.locator(".progress").inner_text().split()[-1])
+    for number in range(total):
+        expect(page.locator(".progress")).to_contain_text(f"{number + 1} of {total}")
+        if number == 0:
+            page.get_by_role("button", name="Left is closer" if keys == "ArrowLeft" else "Right is closer").click()
+            expect(page.locator(".progress")).to_contain_text(f"2 of {total}")
+            page.reload()  # who comes back goes on where they were
+        else:
+            page.keyboard.press(keys)
+    expect(page.get_by_role("heading", name="Thank you.")).to_be_visible()
+
+
+def test_a_study_is_created_taken_blindly_and_counted(watched: Watched, browser: Browser) -> None:
+    page = watched.open("?view=study")
+    expect(page.get_by_text("No study yet")).to_be_visible()
+    page.get_by_label("Cases").fill("3")
+    page.get_by_role("button", name="Create the study").click()
+    expect(page.get_by_role("heading", name="BPERJ or POP?")).to_be_visible()
+    links = page.get_by_role("link", name=re.compile(r"Participant \d"))
+    expect(links).to_have_count(3)
+    targets = [str(link.get_attribute("href")) for link in links.all()]
+    for target, key in zip(targets, ("ArrowLeft", "ArrowLeft", "ArrowRight"), strict=True):
+        with browser.new_context() as context:
+            guest = Watched(context.new_page(), watched.base)
+            bodies: list[str] = []
+            guest.page.on("response", lambda answer, to=bodies: "/v1/" in answer.url and to.append(answer.text()))
+            take_part(guest.page, target, key)
+            seen = guest.page.content() + "".join(bodies)
+            assert not re.search(r"bper|pop\b", seen, re.I), "a participant could tell which model is which"
+            assert all(path.startswith("/v1/take/") for path in guest.asked if path.startswith("/v1/"))
+            guest.check()
+    page.get_by_role("button", name="Refresh").click()
+    expect(page.get_by_text("done")).to_have_count(3)
+    expect(page.get_by_role("definition").first).to_have_text("9")
+    expect(page.get_by_role("definition").nth(1)).to_have_text(re.compile(r"\d of 3"))
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save answers (CSV)").click()
+    with open(saved.value.path(), newline="", encoding="utf-8") as file:
+        assert len(list(csv.DictReader(file))) == 9
+    page.get_by_text("Case 1").click()
+    expect(page.get_by_text("Really said").first).to_be_visible()
+    page.get_by_role("link", name="All studies").click()
+    expect(page.get_by_text("9 of 9 answers")).to_be_visible()
+
+
+def test_a_wrong_link_is_answered_kindly(watched: Watched) -> None:
+    page = watched.open("?view=take&token=wrong")
+    expect(page.get_by_role("heading", name="This link is not known")).to_be_visible()
+    watched.expect_complaint("404")
+
+
+# -- everywhere --------------------------------------------------------------------------------------------------------
+
+
+def test_no_view_scrolls_sideways_on_a_phone(browser: Browser, service: str, user: str) -> None:
+    with browser.new_context(viewport={"width": 360, "height": 740}) as context:
+        watched = Watched(context.new_page(), service)
+        for view in VIEWS:
+            page = watched.open(view.format(user=user))
+            page.wait_for_load_state("networkidle")
+            expect(page.get_by_role("main")).not_to_be_empty()
+            wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert wider <= 0, view
+        watched.check()
+
+
+def test_colours_follow_the_system_until_the_person_chooses(browser: Browser, service: str) -> None:
+    background = "getComputedStyle(document.body).backgroundColor"
+    with browser.new_context(color_scheme="dark") as context:
+        page = Watched(context.new_page(), service).open()
+        dark = page.evaluate(background)
+        page.get_by_role("button", name="Light colours").click()
+        light = page.evaluate(background)
+        assert light != dark
+        page.reload()
+        page.get_by_role("button", name="Dark colours").wait_for()
+        assert page.evaluate(background) == light
+
+
+def test_the_keyboard_reaches_everything_and_focus_is_visible(watched: Watched) -> None:
+    page = watched.open("?view=pool")
+    page.get_by_role("row").nth(1).wait_for()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    names = []
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        names.append(page.evaluate("document.activeElement.textContent.trim() || document.activeElement.ariaLabel"))
+        assert page.evaluate(
+            "[document.activeElement, document.activeElement.nextElementSibling].some("
+            "one => one && getComputedStyle(one).outlineStyle !== 'none')"
+        )
+    assert names[:5] == ["whyrank", "explore", "model", "pool", "study"]
+    page.get_by_role("link", name="model", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main")).to_be_focused()
+    page.go_back()
+    expect(page.get_by_role("heading", name="The pool of explanations")).to_be_visible()
+
+
+def test_a_service_that_went_away_is_said_and_can_be_asked_again(watched: Watched, user: str) -> None:
+    page = watched.open(f"?user={user}")
+    cards(page).first.wait_for()
+    page.route("**/v1/recommend", lambda route: route.abort())
+    page.get_by_role("slider", name="Diversity").press("End")
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    page.unroute("**/v1/recommend")
+    page.get_by_role("button", name="Try again").click()
+    expect(cards(page).first).to_be_visible()
+    watched.expect_complaint("ERR_FAILED")
+
+
+def test_behind_a_prefix_and_a_key_a_model_without_items_asks_for_one(
+    browser: Browser, guarded: str, user: str
+) -> None:
+    assert urlsplit(guarded).path == f"{PREFIX}/"
+    with browser.new_context() as context:
+        watched = Watched(context.new_page(), guarded)
+        page = watched.open(f"?user={user}")
+        page.get_by_label("Key").fill("wrong")
+        page.get_by_role("button", name="Open").click()
+        expect(page.get_by_text("The key was not accepted")).to_be_visible()
+        page.get_by_label("Key").fill(KEY)
+        page.get_by_role("button", name="Open").click()
+        watched.expect_complaint("401")
+        expect(page.get_by_text("POP ranks reasons, not items")).to_be_visible()
+        page.locator(".choices a").first.click()
+        expect(page).to_have_url(re.compile("item="))
+        expect(cards(page)).to_have_count(1)
+        expect(page.get_by_role("slider", name="Weight of the user")).to_have_count(0)
+        assert all(path.startswith(PREFIX) for path in watched.asked)
+        watched.check()

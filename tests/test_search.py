@@ -1,0 +1,293 @@
+"""The exact search and the exact joint ranking against full sorts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from whyrank.errors import ParameterError
+from whyrank.ranking.form import Bonus
+from whyrank.ranking.joint import PartBound, top_pairs
+from whyrank.ranking.search import Search
+
+Floats = NDArray[np.float32]
+
+
+def full_sort(
+    search: Search,
+    queries: Floats,
+    ties: NDArray[np.int64],
+    n: int,
+    added: Floats,
+    allowed: NDArray[np.bool_],
+) -> tuple[NDArray[np.int32], Floats]:
+    """The oracle: every explanation scored, all sorted by score and then by tie order."""
+    pool = np.tile(np.arange(len(ties), dtype=np.int32), (len(queries), 1))
+    scores = np.where(allowed, search.scores(queries, pool) + added, np.float32(-np.inf))
+    numbers, values = (
+        np.full((len(queries), n), -1, np.int32),
+        np.full((len(queries), n), -np.inf, np.float32),
+    )
+    for row, score in enumerate(scores):
+        order = np.lexsort((ties, -score))[:n]
+        order = order[score[order] > -np.inf]
+        numbers[row, : len(order)], values[row, : len(order)] = order, score[order]
+    return numbers, values
+
+
+def assert_exact(
+    search: Search,
+    queries: Floats,
+    ties: NDArray[np.int64],
+    n: int,
+    bonus: Bonus | None = None,
+    **filters: NDArray,
+) -> None:
+    added = np.zeros((len(queries), len(ties)), np.float32)
+    if bonus is not None:
+        rows = np.repeat(np.arange(len(queries)), np.diff(bonus.indptr))
+        added[rows, bonus.explanations] = bonus.values
+    expected = full_sort(search, queries, ties, n, added, filters.get("allowed", np.ones(len(ties), bool)))
+    for threads in (1, 2):
+        found = search.top(queries, n, bonus=bonus, threads=threads, **filters)
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_array_equal(found[1], expected[1])
+
+
+def random_bonus(rng: np.random.Generator, rows: int, pool: int) -> Bonus:
+    sets = [np.flatnonzero(rng.random(pool) < rng.choice([0.0, 0.02, 0.5])) for _ in range(rows)]
+    indptr = np.concatenate([[0], np.cumsum([len(each) for each in sets])]).astype(np.int64)
+    explanations = np.concatenate(sets).astype(np.int32)
+    return Bonus(indptr, explanations, rng.exponential(1.0, len(explanations)).astype(np.float32))
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[Search, Floats, NDArray[np.int64], int, np.random.Generator]:
+    """Keys, queries and ties of many kinds: dominated by biases or by factors, coarse (many ties), zero, uneven."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    pool, width = (
+        draw(st.sampled_from([1, 2, 31, 33, 200, 1500])),
+        draw(st.sampled_from([0, 1, 5, 8, 20, 41])),
+    )
+    constant, rows = draw(st.integers(0, min(2, width))), draw(st.sampled_from([1, 3, 40, 90]))
+    bias, spread = (
+        draw(st.sampled_from([0.0, 0.1, 10.0])),
+        draw(st.sampled_from([0.0, 1e-30, 0.01, 1.0, 1e8])),
+    )
+    keys = rng.normal(size=(pool, width)) * spread * rng.exponential(1.0, (pool, 1)) ** draw(st.sampled_from([0, 1, 4]))
+    keys[:, width - constant :] = bias * rng.normal(size=(pool, constant)) - draw(st.sampled_from([0.0, 5.0]))
+    queries = rng.normal(size=(rows, width)) * rng.exponential(1.0, (rows, 1))
+    if draw(st.booleans()):  # few distinct values: equal scores everywhere
+        keys, queries = np.rint(np.clip(keys, -9, 9)), np.rint(queries)
+    if draw(st.booleans()):  # the same explanation many times
+        keys = keys[rng.integers(0, pool, pool) // 2]
+    queries[:, width - constant :] = rng.choice([0.25, 0.75], size=(draw(st.sampled_from([1, rows])), constant))
+    ties, columns = rng.permutation(pool), width - constant
+    parts = draw(st.sampled_from([None, (columns // 2, columns - columns // 2)]))
+    search = Search(keys.astype(np.float32), ties, constant=constant, parts=parts)
+    return search, queries.astype(np.float32), ties, draw(st.sampled_from([1, 10, 40, pool, pool + 3])), rng
+
+
+@settings(max_examples=100, deadline=None)
+@given(worlds(), st.booleans(), st.booleans(), st.booleans())
+def test_the_search_finds_what_a_full_sort_finds(world, with_bonus: bool, with_filter: bool, with_boost: bool) -> None:
+    search, queries, ties, n, rng = world
+    filters = {"allowed": rng.random(len(ties)) < rng.choice([0.0, 0.05, 0.7])} if with_filter else {}
+    bonus = random_bonus(rng, len(queries), len(ties)) if with_bonus else None
+    assert_exact(search, queries, ties, n, bonus, **filters)
+    if with_boost:
+        boost = rng.normal(size=len(ties)).astype(np.float32)
+        everything = np.tile(np.arange(len(ties), dtype=np.int32), (len(queries), 1))
+        numbers, scores = search.top(queries, len(ties), boost=boost, threads=1)
+        at = np.take_along_axis(search.scores(queries, everything, boost=boost), numbers, 1)
+        np.testing.assert_array_equal(at, scores)
+        worse = (np.diff(scores) < 0) | ((np.diff(scores) == 0) & (np.diff(ties[numbers]) > 0))
+        assert worse.all()
+        assert search.top(queries, n, boost=boost)[0].tolist() == [(row + [-1] * n)[:n] for row in numbers.tolist()]
+
+
+@settings(max_examples=40, deadline=None)
+@given(worlds(), st.booleans())
+def test_candidates_restrict_the_search(world, with_bonus: bool) -> None:
+    search, queries, ties, n, rng = world
+    bonus = random_bonus(rng, len(queries), len(ties)) if with_bonus else None
+    candidates = random_bonus(rng, len(queries), len(ties))[:2]
+    found = search.top(queries, n, bonus=bonus, candidates=candidates, threads=1)
+    for row in range(len(queries)):
+        one = slice(row, row + 1)
+        allowed = np.zeros(len(ties), bool)
+        allowed[candidates[1][candidates[0][row] : candidates[0][row + 1]]] = True
+        mine = None
+        if bonus is not None:
+            inside = slice(*bonus.indptr[row : row + 2])
+            mine = Bonus(np.array([0, inside.stop - inside.start]), bonus.explanations[inside], bonus.values[inside])
+        expected = search.top(queries[one], n, bonus=mine, allowed=allowed)
+        np.testing.assert_array_equal(found[0][one], expected[0])
+        np.testing.assert_array_equal(found[1][one], expected[1])
+
+
+@settings(max_examples=30, deadline=None)
+@given(worlds())
+def test_a_query_gets_the_same_bits_alone_in_a_batch_and_in_any_order(world) -> None:
+    search, queries, _, n, rng = world
+    numbers, scores = search.top(queries, n, threads=2)
+    order = rng.permutation(len(queries))
+    shuffled = search.top(queries[order], n, threads=1)
+    np.testing.assert_array_equal(shuffled[0], numbers[order])
+    np.testing.assert_array_equal(shuffled[1], scores[order])
+    alone = search.top(queries[:1], n)
+    np.testing.assert_array_equal(alone[0], numbers[:1])
+    np.testing.assert_array_equal(alone[1], scores[:1])
+
+
+@settings(max_examples=30, deadline=None)
+@given(worlds())
+def test_scores_are_near_the_exact_dot_product(world) -> None:
+    search, queries, *_ = world
+    numbers, scores = search.top(queries, 3)
+    keys = search.keys.astype(np.float64)
+    for row in range(len(queries)):
+        for number, score in zip(numbers[row], scores[row], strict=True):
+            if number >= 0:
+                terms = keys[number] * queries[row]
+                assert abs(score - terms.sum()) <= 1e-5 * np.abs(terms).sum() + 1e-36
+
+
+def test_ties_go_to_the_lower_tie_order() -> None:
+    search = Search(np.ones((100, 4), np.float32), np.arange(100)[::-1])
+    assert search.top(np.ones((1, 4), np.float32), 3)[0].tolist() == [[99, 98, 97]]
+
+
+def test_floors_drop_lower_scores_and_keep_equal_ones() -> None:
+    search = Search(np.arange(50, dtype=np.float32)[:, None], np.arange(50))
+    numbers, _ = search.top(np.ones((1, 1), np.float32), 5, floors=np.array([48], np.float32))
+    assert numbers.tolist() == [[49, 48, -1, -1, -1]]
+
+
+def test_most_of_a_pool_with_strong_biases_is_left_out() -> None:
+    rng = np.random.default_rng(0)
+    keys = np.hstack([0.05 * rng.normal(size=(20_000, 16)), rng.normal(size=(20_000, 1))]).astype(np.float32)
+    queries = np.hstack([rng.normal(size=(200, 16)), np.ones((200, 1))]).astype(np.float32)
+    visits = Search(keys, np.arange(20_000), constant=1).visits(queries, 10)
+    assert visits.filtered < 0.05
+    assert visits.scored < 0.01
+
+
+def test_a_small_memory_changes_nothing() -> None:
+    rng = np.random.default_rng(1)
+    keys = rng.normal(size=(4000, 10)).astype(np.float32)
+    queries = (rng.normal(size=(300, 10)) * rng.exponential(10.0, (300, 1)) ** 3).astype(np.float32)
+    rich, poor = Search(keys, np.arange(4000)), Search(keys, np.arange(4000), memory=1)
+    for a, b in zip(rich.top(queries, 7), poor.top(queries, 7), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_no_queries_give_empty_tables() -> None:
+    numbers, scores = Search(np.ones((3, 2), np.float32), np.arange(3)).top(np.empty((0, 2), np.float32), 4)
+    assert numbers.shape == scores.shape == (0, 4)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_refused(bad: float) -> None:
+    good, broken = np.ones((4, 3), np.float32), np.ones((4, 3), np.float32)
+    broken[2, 1] = bad
+    with pytest.raises(ParameterError, match="keys"):
+        Search(broken, np.arange(4))
+    search = Search(good, np.arange(4), constant=1)
+    with pytest.raises(ParameterError, match="query 2"):
+        search.top(broken, 2)
+    with pytest.raises(ParameterError, match="boost"):
+        search.top(good, 2, boost=np.full(4, bad, np.float32))
+    with pytest.raises(ParameterError, match="bonus"):
+        search.top(good[:1], 2, bonus=Bonus(np.array([0, 1]), np.array([1], np.int32), np.array([bad], np.float32)))
+
+
+def test_bad_arguments_are_refused() -> None:
+    search, query = Search(np.ones((4, 3), np.float32), np.arange(4)), np.ones((1, 3), np.float32)
+    for arguments, named in [
+        ({"n": 0}, "n is 0"),
+        ({"allowed": np.ones(3, bool)}, "allowed"),
+        ({"boost": np.ones(3, np.float32)}, "boost"),
+        ({"floors": np.array([np.nan], np.float32)}, "floors"),
+        ({"candidates": (np.array([0, 2]), np.array([2, 1], np.int32))}, "candidates"),
+        ({"candidates": (np.array([0, 1]), np.array([4], np.int32))}, "candidates"),
+        ({"candidates": (np.array([1, 1]), np.array([], np.int32))}, "indptr"),
+        ({"bonus": Bonus(np.array([0, 1]), np.array([0], np.int32), np.array([-1], np.float32))}, "bonus"),
+    ]:
+        with pytest.raises(ParameterError, match=named):
+            search.top(query, **{"n": 1, **arguments})
+    with pytest.raises(ParameterError, match="columns"):
+        search.top(np.ones((1, 2), np.float32), 1)
+    with pytest.raises(ParameterError, match="scale"):
+        search.top(np.full((1, 3), 1e38, np.float32), 1)
+    with pytest.raises(ParameterError, match="parts"):
+        Search(np.ones((4, 3), np.float32), np.arange(4), parts=(1, 1))
+    with pytest.raises(ParameterError, match="tie_order"):
+        Search(np.ones((4, 3), np.float32), np.arange(5))
+
+
+@st.composite
+def users(draw: st.DrawFn) -> tuple[Search, Floats, Floats, int, float, np.random.Generator]:
+    """A user's queries with all items, and item scores."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    items, pool, d = draw(st.sampled_from([1, 40, 300])), draw(st.sampled_from([1, 60, 400])), 6
+    keys = rng.normal(size=(pool, 2 * d + 2)) * draw(st.sampled_from([0.1, 1.0]))
+    user, item = np.tile(rng.normal(size=d), (items, 1)), rng.normal(size=(items, d))
+    queries = np.hstack([0.7 * user, 0.3 * item, np.full((items, 1), 0.7), np.full((items, 1), 0.3)])
+    item_scores = rng.normal(size=items) * draw(st.sampled_from([0.0, 1.0, 10.0]))
+    if draw(st.booleans()):
+        keys, queries, item_scores = np.rint(keys), np.rint(2 * queries), np.rint(item_scores)
+    search = Search(keys.astype(np.float32), rng.permutation(pool), constant=2, parts=(d, d))
+    n, weight = draw(st.sampled_from([1, 10, 50])), draw(st.sampled_from([0.1, 1.0, 3.0]))
+    return search, queries.astype(np.float32), item_scores.astype(np.float32), n, weight, rng
+
+
+@settings(max_examples=80, deadline=None)
+@given(users(), st.booleans(), st.booleans(), st.booleans())
+def test_joint_ranking_finds_what_all_pairs_sorted_give(user, additive: bool, filtered: bool, with_bonus: bool) -> None:
+    search, queries, item_scores, n, weight, rng = user
+    excluded = np.flatnonzero(rng.random(len(queries)) < 0.3).astype(np.int32)
+    allowed = rng.random(len(search)) < 0.5 if filtered else None
+    bonus = random_bonus(rng, len(queries), len(search)) if with_bonus else None
+
+    def bonus_of(items: NDArray[np.int32]) -> Bonus | None:
+        if bonus is None:
+            return None
+        parts = [slice(*bonus.indptr[item : item + 2]) for item in items]
+        indptr = np.concatenate([[0], np.cumsum([part.stop - part.start for part in parts])])
+        return Bonus(indptr, *(np.concatenate([each[part] for part in parts]) for each in bonus[1:]))
+
+    bounds = None
+    if additive and bonus is None:
+        sides = [(*range(6), 12), (*range(6, 12), 13)]
+        bounds = sum(PartBound(search.keys, side, constant=1)(queries) for side in sides)
+    found = top_pairs(
+        item_scores, lambda items: queries[items], search, n,
+        weight=weight, excluded=excluded, bounds=bounds, bonus_of=bonus_of, allowed=allowed,
+    )  # fmt: skip
+    numbers, scores = search.top(queries, len(search), bonus=bonus, allowed=allowed)
+    totals = item_scores[:, None] + np.float32(weight) * scores
+    totals[excluded] = -np.inf
+    order = np.argsort(-totals, axis=None, kind="stable")[: min(n, int(np.isfinite(totals).sum()))]
+    item, place = np.unravel_index(order, totals.shape)
+    np.testing.assert_array_equal(found.items, item)
+    np.testing.assert_array_equal(found.explanations, numbers[item, place])
+    np.testing.assert_array_equal(found.scores, totals[item, place])
+
+
+def test_joint_ranking_looks_at_few_items_when_item_scores_differ() -> None:
+    rng = np.random.default_rng(0)
+    search = Search(rng.normal(size=(500, 4)).astype(np.float32) * np.float32(0.1), np.arange(500))
+    queries = rng.normal(size=(5000, 4)).astype(np.float32)
+    found = top_pairs(np.arange(5000, dtype=np.float32), lambda items: queries[items], search, 10)
+    assert found.items_searched <= 64
+
+
+def test_joint_ranking_refuses_a_weight_that_is_not_positive() -> None:
+    search = Search(np.ones((2, 1), np.float32), np.arange(2))
+    for weight in (0.0, -1.0, np.nan):
+        with pytest.raises(ParameterError, match="weight"):
+            top_pairs(np.zeros(1, np.float32), lambda items: np.ones((1, 1), np.float32), search, 1, weight=weight)

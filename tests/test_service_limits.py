@@ -1,0 +1,239 @@
+"""Who may ask and how much, what every answer carries, and where the service stands."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from service_world import World, make_world
+from whyrank.errors import ParameterError
+from whyrank.service import pages
+from whyrank.service.app import create_app
+from whyrank.service.limits import Buckets, Keys
+from whyrank.service.run import is_loopback, run
+from whyrank.service.settings import Settings, read_keys
+
+KEY = "a key that nobody guesses"
+HASH = hashlib.sha256(KEY.encode()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture
+def locked(world: World) -> Iterator[TestClient]:
+    with world.client("pop", keys=(HASH,)) as client:
+        yield client
+
+
+def test_every_route_of_the_api_needs_a_key_except_the_participants(locked: TestClient) -> None:
+    document = locked.get("/openapi.json").json()
+    for path, methods in document["paths"].items():
+        for method in methods:
+            response = locked.request(method, path.replace("{id}", "x").replace("{token}", "x"), json={})
+            free = path.startswith("/v1/take/") or path in ("/healthz", "/readyz")
+            assert (response.status_code == 401) != free, (path, method, response.status_code)
+            if not free:
+                assert response.headers["www-authenticate"] == "Bearer"
+
+
+def test_the_right_key_opens_and_a_wrong_one_does_not(locked: TestClient) -> None:
+    assert locked.get("/v1/models", headers={"authorization": f"Bearer {KEY}"}).status_code == 200
+    for wrong in (f"Bearer {KEY}x", f"Basic {KEY}", KEY, "Bearer", f"Bearer {HASH}"):
+        assert locked.get("/v1/models", headers={"authorization": wrong}).status_code == 401
+    assert locked.get("/").status_code == 200
+
+
+def test_keys_are_read_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "keys"
+    file.write_text(f"# team\n{HASH.upper()}  alice\n\n")
+    assert read_keys(file) == (HASH,)
+    monkeypatch.setenv("WHYRANK_API_KEYS", f"{HASH},")
+    assert read_keys(None) == (HASH,)
+    monkeypatch.delenv("WHYRANK_API_KEYS")
+    assert read_keys(None) == ()
+
+
+@pytest.mark.parametrize("text", ["", "# nobody", KEY, "abc"])
+def test_a_file_without_usable_hashes_is_refused_and_never_quoted(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "keys"
+    file.write_text(text)
+    with pytest.raises(ParameterError) as caught:
+        read_keys(file)
+    assert KEY not in str(caught.value)
+
+
+def test_all_hashes_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+
+    def compare(one: bytes, two: bytes) -> bool:
+        compared.append(one)
+        return one == two
+
+    monkeypatch.setattr("whyrank.service.limits.hmac.compare_digest", compare)
+    keys = Keys([HASH, "0" * 64, "1" * 64])
+    assert keys.find(KEY.encode()) is not None
+    assert keys.find(b"wrong") is None
+    assert len(compared) == 6
+
+
+@given(st.lists(st.floats(0, 3), max_size=60), st.integers(1, 5))
+def test_a_bucket_never_lets_more_through_than_its_rate_and_size(gaps: list[float], rate: int) -> None:
+    buckets, now, passed = Buckets(rate), 0.0, 0
+    for gap in gaps:
+        now += gap
+        passed += buckets.wait("one", now) == 0
+    assert passed <= rate * now + buckets.size + 1e-6
+
+
+def test_a_bucket_says_when_to_come_back_and_then_lets_in() -> None:
+    buckets = Buckets(0.5)
+    assert buckets.wait("one", 0.0) == 0
+    wait = buckets.wait("one", 0.0)
+    assert wait == pytest.approx(2)
+    assert buckets.wait("two", 0.0) == 0
+    assert buckets.wait("one", wait) == 0
+
+
+def test_too_many_requests_are_told_to_wait(world: World) -> None:
+    with world.client("pop", rate=0.001) as client:
+        assert client.get("/v1/models").status_code == 200
+        response = client.get("/v1/models")
+        assert response.status_code == 429
+        assert int(response.headers["retry-after"]) > 0
+        assert client.get("/healthz").status_code == 200
+
+
+def test_guesses_of_keys_are_slowed_down(world: World) -> None:
+    with world.client("pop", rate=0.001, keys=(HASH,)) as client:
+        assert [client.get("/v1/models").status_code for _ in range(2)] == [401, 429]
+        assert client.get("/v1/models", headers={"authorization": f"Bearer {KEY}"}).status_code == 200
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_is_too_large_is_refused(world: World, chunked: bool) -> None:
+    body = b'{"user": "' + b"x" * 5000 + b'", "item": "y"}'
+
+    def parts() -> Iterator[bytes]:
+        yield from (body[at : at + 1000] for at in range(0, len(body), 1000))
+
+    with world.client("pop", body_limit=2000) as client:
+        content = parts() if chunked else body
+        response = client.post("/v1/explain", content=content, headers={"content-type": "application/json"})
+    assert response.status_code == 413
+    assert response.json()["type"].endswith("body-too-large")
+
+
+def test_more_requests_than_may_be_under_way_are_turned_away(world: World) -> None:
+    """Two requests whose bodies do not end hold both places; the third is told to come back."""
+    app = create_app(world.settings("pop", in_flight=2))
+
+    async def ask(receive: object) -> list[dict[str, object]]:
+        sent: list[dict[str, object]] = []
+
+        async def send(message: dict[str, object]) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/v1/explain", "raw_path": b"", "query_string": b""}
+        headers = [(b"content-type", b"application/json")]
+        await app({**scope, "headers": headers, "client": ("c", 1), "http_version": "1.1"}, receive, send)
+        return sent
+
+    async def play() -> list[list[dict[str, object]]]:
+        end = asyncio.Event()
+
+        async def slow() -> dict[str, object]:
+            await end.wait()
+            return {"type": "http.request", "body": b"{}"}
+
+        first = [asyncio.create_task(ask(slow)) for _ in range(2)]
+        await asyncio.sleep(0)
+        refused = await ask(slow)
+        end.set()
+        return [refused, *await asyncio.gather(*first), await ask(slow)]
+
+    with TestClient(app):
+        statuses = [answer[0]["status"] for answer in asyncio.run(play())]
+    assert statuses == [503, 422, 422, 422]
+
+
+def test_every_answer_carries_the_security_headers(world: World) -> None:
+    with world.client("pop") as client:
+        for path in ("/", "/v1/models", "/v1/none", "/healthz"):
+            headers = client.get(path).headers
+            policy = headers["content-security-policy"]
+            assert "unsafe-inline" not in policy
+            assert "unsafe-eval" not in policy
+            assert "frame-ancestors 'none'" in policy
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["referrer-policy"] == "no-referrer"
+        assert client.get("/v1/models").headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_it_works_behind_a_prefix_whether_the_proxy_cuts_it_off_or_not(world: World, cut: bool) -> None:
+    with world.client("pop", prefix="/why", keys=(HASH,)) as client:
+        before = "" if cut else "/why"
+        assert client.get(f"{before}/healthz").status_code == 200
+        assert client.get(f"{before}/v1/models").status_code == 401
+        assert client.get(f"{before}/v1/models", headers={"authorization": f"Bearer {KEY}"}).status_code == 200
+        assert client.get(f"{before}/").status_code == 200
+        assert client.get("/openapi.json").json()["servers"] == [{"url": "/why"}]
+
+
+def test_a_prefix_without_its_slash_leads_to_the_page(world: World) -> None:
+    with world.client("pop", prefix="/why") as client:
+        response = client.get("/why", follow_redirects=False)
+        assert (response.status_code, response.headers["location"]) == (307, "/why/")
+
+
+def test_the_page_is_served_and_its_absence_explained(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = pages.add_page
+    monkeypatch.setattr("whyrank.service.app.add_page", lambda app: add(app, tmp_path))
+    with world.client("pop") as client:
+        assert "make page" in client.get("/").text
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "index.html").write_text("<p>page</p>")
+    (tmp_path / "assets" / "main-1a2b.js").write_text("1")
+    with world.client("pop") as client:
+        page, script = client.get("/?view=explore"), client.get("/assets/main-1a2b.js")
+        assert (page.text, page.headers["cache-control"]) == ("<p>page</p>", "no-cache")
+        assert "immutable" in script.headers["cache-control"]
+        assert client.get("/assets/none.js").json()["status"] == 404
+        assert client.get("/..%2f..%2fsettings.py").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"), [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("a.b", False)]
+)
+def test_loopback_is_known(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_listening_to_others_without_keys_is_refused(world: World) -> None:
+    with pytest.raises(ParameterError, match="no API keys"):
+        run(world.settings("pop"), "0.0.0.0", 0)
+
+
+@pytest.mark.parametrize("prefix", ["why", "/why/", "/a b", "//"])
+def test_a_prefix_must_be_a_path(prefix: str) -> None:
+    with pytest.raises(ParameterError, match="prefix"):
+        Settings(prefix=prefix)
+
+
+def test_settings_survive_the_way_to_a_worker(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHYRANK_SERVICE", "")
+    settings = world.settings("pop", "rand", keys=(HASH,), workers=3)
+    settings.to_environment()
+    assert Settings.from_environment() == settings

@@ -1,0 +1,183 @@
+"""The service as it runs: a process that is told to stop, killed, and whose models are replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import whyrank as wr
+from service_world import Process, World, make_world
+from whyrank.models import POP, RAND
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+def ask(url: str, body: object = None) -> tuple[int, dict[str, object]]:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"content-type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def store_of(folder: Path) -> str:
+    return f"sqlite:///{folder}/store.db"
+
+
+def keep_asking(url: str, body: object, until: Callable[[dict[str, object]], bool]) -> list[int]:
+    """Statuses of requests sent one after the other until an answer is as expected."""
+    statuses = []
+    while True:
+        status, answer = ask(url, body)
+        statuses.append(status)
+        if status == 200 and until(answer):
+            return statuses
+
+
+def test_a_replaced_folder_is_loaded_without_a_failed_request(tmp_path: Path, world: World) -> None:
+    split = wr.read_split(world.folder / "split")
+    RAND(seed=1).fit(split).save(tmp_path / "model")
+    body = {"user": world.user, "item": world.item, "n": 3, "grounded": False}
+    expected = [each.explanation for each in RAND(seed=2).fit(split).explain(world.user, world.item, 3)]
+
+    def is_new(answer: dict[str, object]) -> bool:
+        return [each["explanation"] for each in answer["results"][0]["reasons"]] == expected
+
+    arguments = ("serve", f"r={tmp_path / 'model'}", "--store", store_of(tmp_path), "--workers", "2")
+    with Process(*arguments, "--rate", "0") as service:
+        assert not is_new(ask(service.url + "v1/explain", body)[1])
+        answers: list[list[int]] = []
+        clients = [
+            threading.Thread(target=lambda: answers.append(keep_asking(service.url + "v1/explain", body, is_new)))
+            for _ in range(3)
+        ]
+        for client in clients:
+            client.start()
+        RAND(seed=2).fit(split).save(tmp_path / "model")
+        for client in clients:
+            client.join()
+        assert {status for each in answers for status in each} == {200}
+
+
+def test_a_folder_that_cannot_be_loaded_leaves_the_old_model_in_service(tmp_path: Path, world: World) -> None:
+    split = wr.read_split(world.folder / "split")
+    POP().fit(split).save(tmp_path / "model")
+    with Process("serve", str(tmp_path / "model"), "--store", store_of(tmp_path)) as service:
+        broken = POP().fit(split).save(tmp_path / "broken")
+        next((broken / "arrays").iterdir()).write_bytes(b"cut short")
+        os.rename(tmp_path / "model", tmp_path / "old")
+        os.rename(broken, tmp_path / "model")
+        service.wait_for("(refused)")
+        status, answer = ask(service.url + "v1/explain", {"user": world.user, "item": world.item})
+        assert (status, answer["results"][0]["status"]) == (200, "ok")
+        assert "cut short" in ask(service.url + "v1/models")[1]["models"][0]["problem"]
+
+
+def test_requests_under_way_are_answered_before_the_end(tmp_path: Path, world: World) -> None:
+    """A request whose body is still coming when the service is told to stop gets its answer."""
+    import http.client
+
+    with Process("serve", str(world.folder / "pop"), "--store", store_of(tmp_path)) as service:
+        host = service.url.removeprefix("http://").rstrip("/")
+        body = json.dumps({"user": world.user, "item": world.item}).encode()
+        connection = http.client.HTTPConnection(host, timeout=60)
+        connection.putrequest("POST", "/v1/explain")
+        connection.putheader("content-type", "application/json")
+        connection.putheader("content-length", str(len(body)))
+        connection.endheaders(body[:5])
+        assert ask(service.url + "healthz")[0] == 200  # sent later, so the first one has been taken up
+        service.process.send_signal(signal.SIGTERM)
+        service.wait_for("(Shutting down)")
+        connection.send(body[5:])
+        assert connection.getresponse().status == 200
+        connection.close()
+        assert service.process.wait(60) in (0, -signal.SIGTERM)
+
+
+def test_answers_survive_a_kill(tmp_path: Path, world: World) -> None:
+    arguments = ["serve", str(world.folder / "pop"), str(world.folder / "rand")]
+    arguments += ["--split", str(world.folder / "split"), "--store", store_of(tmp_path)]
+    with Process(*arguments) as service:
+        made = ask(service.url + "v1/studies", {"a": "pop", "b": "rand", "cases": 5})[1]
+        take = f"v1/take/{made['participants'][0]['token']}"
+        for case in range(1, 6):
+            assert ask(service.url + take, {"case": case, "choice": "right"})[0] == 200
+        service.process.kill()
+    with Process("study", "serve", "--store", store_of(tmp_path)) as again:
+        view = ask(again.url + take)[1]
+        assert [case["choice"] for case in view["cases"]] == ["right"] * 5
+        assert ask(again.url + "v1/models")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("serve", "nowhere"), "nowhere: is not a saved model"),
+        (("serve", "{pop}", "--store", "mysql-ish"), "is not a database URL"),
+        (("serve", "{pop}", "--store", "sqlite:////none/none.db"), "cannot be used"),
+        (("serve", "{pop}", "--split", "nowhere"), "nowhere: no such split folder"),
+        (("serve", "{pop}", "--host", "0.0.0.0"), "no API keys"),
+        (("study", "results", "--store", "sqlite://"), "holds no study"),
+    ],
+)
+def test_a_start_that_cannot_work_ends_with_one_line_and_code_2(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
+) -> None:
+    import whyrank.cli.serve
+    import whyrank.cli.study  # noqa: F401 - registers the command
+    from whyrank.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    told: list[str] = []
+    monkeypatch.setattr("whyrank.cli.app._fail", told.append)
+    with pytest.raises(SystemExit) as ended:
+        main([each.replace("{pop}", str(world.folder / "pop")) for each in arguments])
+    assert ended.value.code == 2
+    assert said in told[0]
+
+
+def test_the_study_commands_go_from_cases_to_a_file(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import whyrank.cli.study  # noqa: F401 - registers the commands
+    from whyrank.cli import main
+    from whyrank.service import study
+    from whyrank.service.store import Store
+
+    def call(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["study", *arguments])
+        assert ended.value.code == 0
+        return capsys.readouterr().out
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "titles.csv").write_text("item,title\n" + "\n".join(f"i{at:05d},Hotel {at}" for at in range(120)))
+    folders = [str(world.folder / name) for name in ("split", "pop", "rand")]
+    made = json.loads(call("create", *folders, "--cases", "4", "--titles", "titles.csv", "--json"))
+    assert made["participants"][0]["link"].startswith("http://127.0.0.1:8000/?view=take&token=")
+    store = Store("sqlite:///whyrank.db")
+    for person in made["participants"]:
+        for case in study.view(store, person["token"])["cases"]:
+            assert case["title"].startswith("Hotel ")
+            study.answer(store, person["token"], case["case"], "left")
+    store.close()
+    result = json.loads(call("results", "--json", "--svg", "chart.svg"))
+    assert result["answers"] == 12
+    assert (tmp_path / "chart.svg").read_text().startswith("<svg")
+    call("export", "-o", "answers.csv")
+    assert (tmp_path / "answers.csv").read_text().count("\n") == 13
+    assert "pop" in call("results")

@@ -1,0 +1,257 @@
+"""The training engine: quality, bits, checkpoints, monitors, trouble."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oracles import planted
+from whyrank.data.csr import CSR
+from whyrank.errors import ArtifactError, ParameterError, TrainingError
+from whyrank.kernels.rng import key_of
+from whyrank.kernels.start import draw_one_per_record
+from whyrank.training import EarlyStopping, Epoch, Monitor, Settings, Storage, Table, fold_in, grow, train
+from whyrank.training.blocks import BlockSolver
+from whyrank.training.crew import Crew
+from whyrank.training.sequential import SequentialSolver
+from whyrank.training.shards import default_shards
+
+SHAPES = ("bper", "pitf", "cd", "bper-j", "cd-j", "pitf-j")
+SMALL = planted(0, users=40, items=20, pool=16, records=150)
+
+
+def quick(shape: str = "bper", **changes: object) -> tuple[dict[str, Table], list[object], Settings]:
+    tables, passes = SMALL.model(shape)
+    return tables, passes, Settings(**({"learning_rate": 0.05, "epochs": 6, "shards": 3, "threads": 1} | changes))  # type: ignore[arg-type]
+
+
+class Watch(Monitor):
+    """Notes every epoch; stops, or interrupts, after one of them."""
+
+    def __init__(self, stop_after: int = 0, interrupt_after: int = 0) -> None:
+        self.stop_after, self.interrupt_after = stop_after, interrupt_after
+        self.epochs: list[Epoch] = []
+
+    def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
+        self.epochs.append(epoch)
+        if epoch.number == self.interrupt_after:
+            os.kill(os.getpid(), signal.SIGINT)
+        return epoch.number == self.stop_after
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_blocks_and_the_papers_loop_reach_the_same_ndcg(shape: str) -> None:
+    # CD needs a wide start: products of two small numbers have next to no gradient
+    factor_range = 0.5 if shape.startswith("cd") else 0.1
+    scores = {}
+    for solver in ("blocks", "sequential"):
+        scores[solver] = []
+        for seed in range(5):
+            data = planted(seed)
+            tables, passes = data.model(shape)
+            chosen = Settings(
+                learning_rate=0.05, epochs=30, seed=seed, solver=solver, shards=2, threads=1, factor_range=factor_range
+            )
+            scores[solver].append(data.ndcg(train(tables, passes, chosen), shape))
+    blocks, loop = np.array(scores["blocks"]), np.array(scores["sequential"])
+    untrained = np.mean([data.ndcg(Storage.started(tables, seed, 0.1), shape) for seed in range(5)])
+    assert loop.mean() > 1.3 * untrained
+    assert abs(blocks.mean() - loop.mean()) < 0.02
+
+
+@pytest.mark.parametrize("shape", ["bper", "pitf", "cd", "bper-j"])
+def test_the_bits_do_not_depend_on_the_number_of_threads(shape: str) -> None:
+    results = []
+    for threads in (1, 2, 8):
+        tables, passes, chosen = quick(shape, shards=4)
+        storage = Storage.started(tables, 0, 0.1)
+        with Crew(threads) as crew:
+            solver = BlockSolver(storage, tuple(passes), chosen, crew)
+            counts = [solver.epoch(epoch, np.empty(0, np.bool_)) for epoch in (1, 2, 3)]
+        results.append((counts, storage.values.tobytes()))
+    assert results[0] == results[1] == results[2]
+
+
+def test_an_epoch_visits_every_triplet_once_in_every_pass() -> None:
+    tables, passes, chosen = quick("bper-j", shards=2)
+    with Crew(1) as crew:
+        updates, _ = BlockSolver(Storage.started(tables, 0, 0.1), tuple(passes), chosen, crew).epoch(
+            1, np.empty(0, np.bool_)
+        )
+    assert updates <= 3 * passes[0].triplets
+    assert updates > 2.5 * passes[0].triplets  # a few rows know their whole shard
+
+
+def test_seed_shards_and_epoch_unit_change_the_result_and_nothing_else_is_left_to_chance() -> None:
+    def bits(**changes: object) -> bytes:
+        return train(*quick(**changes), records=SMALL.records()).values.tobytes()
+
+    different = [bits(), bits(seed=1), bits(shards=2), bits(epoch_unit="records"), bits(schedule="cosine")]
+    assert len(set(different)) == 5
+    assert bits() == different[0]
+
+
+def test_an_epoch_of_records_draws_one_explanation_of_each() -> None:
+    tables, passes, chosen = quick("bper", epoch_unit="records")
+    active = draw_one_per_record(SMALL.records(), key_of(1))
+    storage, records = Storage.started(tables, 0, 0.1), len(SMALL.records()) - 1
+    positions, _ = SequentialSolver(storage, tuple(passes), chosen).draws(1, active)
+    assert sorted((positions // 2).tolist()) == list(range(records))
+    with Crew(1) as crew:
+        updates, _ = BlockSolver(storage, tuple(passes), chosen, crew).epoch(1, active)
+    assert 1.5 * records < updates <= 2 * records
+
+
+def test_without_records_an_epoch_of_records_is_refused() -> None:
+    with pytest.raises(ParameterError, match="records"):
+        train(*quick(epoch_unit="records"))
+
+
+@pytest.mark.parametrize("shape", ["bper-j", "pitf"])
+@pytest.mark.parametrize("solver", ["blocks", "sequential"])
+def test_a_resumed_run_has_the_bits_of_an_undisturbed_one(shape: str, solver: str, tmp_path: Path) -> None:
+    file = tmp_path / "run.safetensors"
+    tables, passes, chosen = quick(shape, solver=solver, schedule="linear", checkpoint_seconds=0.0)
+    whole = train(tables, passes, chosen)
+    train(tables, passes, chosen, monitors=[Watch(stop_after=2)], checkpoint=file)
+    seen = Watch()
+    resumed = train(tables, passes, chosen, monitors=[seen], checkpoint=file, resume=True)
+    assert resumed.values.tobytes() == whole.values.tobytes()
+    assert [epoch.number for epoch in seen.epochs] == [3, 4, 5, 6]
+
+
+def test_ctrl_c_ends_after_the_epoch_and_leaves_a_checkpoint_to_go_on_from(tmp_path: Path) -> None:
+    file = tmp_path / "run.safetensors"
+    with pytest.raises(KeyboardInterrupt):
+        train(*quick(), monitors=[Watch(interrupt_after=3)], checkpoint=file)
+    seen = Watch()
+    resumed = train(*quick(), monitors=[seen], checkpoint=file, resume=True)
+    assert seen.epochs[0].number == 4
+    assert resumed.values.tobytes() == train(*quick()).values.tobytes()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_resume_without_a_checkpoint_starts_at_the_beginning(tmp_path: Path) -> None:
+    resumed = train(*quick(), checkpoint=tmp_path / "none", resume=True)
+    assert resumed.values.tobytes() == train(*quick()).values.tobytes()
+
+
+def test_a_checkpoint_of_other_settings_or_a_damaged_one_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "run.safetensors"
+    train(*quick(), checkpoint=file)
+    with pytest.raises(ArtifactError, match="other data or settings"):
+        train(*quick(seed=1), checkpoint=file, resume=True)
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(ArtifactError, match="damaged"):
+        train(*quick(), checkpoint=file, resume=True)
+
+
+def test_more_epochs_go_on_from_a_finished_run(tmp_path: Path) -> None:
+    file = tmp_path / "run.safetensors"
+    train(*quick(epochs=4), checkpoint=file)
+    longer = train(*quick(epochs=6), checkpoint=file, resume=True)
+    assert longer.values.tobytes() == train(*quick(epochs=6)).values.tobytes()
+
+
+def test_the_loss_on_the_sample_falls() -> None:
+    seen = Watch()
+    train(*quick("bper-j", epochs=20), monitors=[seen])
+    losses = [epoch.loss for epoch in seen.epochs]
+    assert losses[-1] < 0.9 * losses[0]
+    assert seen.epochs[-1].eta == 0
+    assert all(epoch.updates_per_second > 0 for epoch in seen.epochs)
+
+
+def test_early_stopping_stops_after_its_patience_and_brings_back_the_best_epoch() -> None:
+    values = iter([0.1, 0.5, 0.3, 0.5, 0.2, 0.9])
+    stopping, seen = EarlyStopping(lambda storage: next(values), patience=3), Watch()
+    result = train(*quick(epochs=10), monitors=[stopping, seen])
+    assert stopping.best_epoch == 2
+    assert [epoch.number for epoch in seen.epochs] == [1, 2, 3, 4, 5]
+    assert result.values.tobytes() == train(*quick(epochs=2)).values.tobytes()
+
+
+def test_early_stopping_remembers_its_best_epoch_across_a_resume(tmp_path: Path) -> None:
+    def stopping() -> EarlyStopping:
+        return EarlyStopping(lambda storage: -abs(float(storage.values.sum()) - target), patience=2)
+
+    target = float(train(*quick(epochs=2)).values.sum())
+    file = tmp_path / "run.safetensors"
+    whole = train(*quick(epochs=9), monitors=[stopping()])
+    train(*quick(epochs=9), monitors=[stopping(), Watch(stop_after=3)], checkpoint=file)
+    resumed = train(*quick(epochs=9), monitors=[stopping(), Watch()], checkpoint=file, resume=True)
+    assert resumed.values.tobytes() == whole.values.tobytes()
+
+
+@pytest.mark.parametrize("solver", ["blocks", "sequential"])
+def test_a_learning_rate_that_is_too_high_is_named(solver: str) -> None:
+    with pytest.raises(TrainingError, match="learning_rate"):
+        train(*quick("cd", solver=solver, learning_rate=90.0, epochs=30, factor_range=2.0))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"learning_rate": 0.0}, {"learning_rate": float("nan")}, {"regularization": -1.0}, {"regularization": 50.0},
+        {"epochs": -1}, {"shards": 0}, {"threads": 0}, {"solver": "magic"}, {"schedule": "none"},
+        {"factor_range": -1.0}, {"epoch_unit": "pages"},
+    ],
+)  # fmt: skip
+def test_settings_that_make_no_sense_are_refused_by_name(changes: dict[str, object]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(changes))):
+        quick(**changes)
+
+
+def test_numbers_beyond_a_table_are_refused_before_anything_is_written_there() -> None:
+    tables, passes, chosen = quick()
+    with pytest.raises(ParameterError, match="user"):
+        train(tables | {"user": Table(3, 8)}, passes, chosen)
+
+
+def test_biases_start_where_they_are_told_and_zero_epochs_leave_them_there() -> None:
+    tables, passes, chosen = quick(epochs=0)
+    start = np.linspace(0, 1, 16, dtype=np.float32)
+    learned = train(tables | {"by_user": Table(16, 8, bias=True, bias_start=start)}, passes, chosen)
+    assert np.array_equal(learned.bias("by_user"), start)
+    assert np.abs(learned.factors("user")).max() <= chosen.factor_range
+    assert not learned.bias("by_item").any()
+
+
+def test_small_tables_get_one_shard_and_large_ones_four() -> None:
+    tables, passes = SMALL.model("bper")
+    assert default_shards(tables, tuple(passes)) == 1
+    large = {name: Table(10_000, 8) for name in tables}
+    assert default_shards(large, tuple(passes)) == 4
+
+
+def test_growing_keeps_old_rows_and_starts_new_ones_as_a_fresh_fit_would() -> None:
+    tables, passes, chosen = quick()
+    old = train(tables, passes, chosen)
+    larger = tables | {"user": Table(45, 8)}
+    new = grow(old, larger, chosen.seed, chosen.factor_range)
+    fresh = Storage.started(larger, chosen.seed, chosen.factor_range)
+    assert np.array_equal(new.whole("user")[:40], old.whole("user"))
+    assert np.array_equal(new.whole("user")[40:], fresh.whole("user")[40:])
+    assert np.array_equal(new.whole("by_item"), old.whole("by_item"))
+    assert train(larger, passes, chosen, start=new) is new
+
+
+def test_fold_in_ranks_a_new_rows_own_columns_high_and_alone_as_in_company() -> None:
+    data = planted(2)
+    tables, passes = data.model("bper")
+    chosen = Settings(learning_rate=0.05, epochs=40, shards=1, threads=1)
+    learned = train(tables, passes, chosen)
+    known = passes[0].known
+    some = known.take(np.arange(20))
+    folded = fold_in(learned, "by_user", some, chosen)
+    scores = folded @ learned.factors("by_user").T + learned.bias("by_user")
+    own = np.mean([scores[row, some.row(row)].mean() for row in range(20)])
+    assert own > scores.mean() + 0.5
+    alone = fold_in(learned, "by_user", known.take(np.array([7])), chosen)
+    assert np.array_equal(alone[0], folded[7])
+    nobody = CSR(np.zeros(2, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
+    assert not fold_in(learned, "by_user", nobody, chosen).any()
