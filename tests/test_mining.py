@@ -352,6 +352,15 @@ def test_a_near_duplicate_of_a_pool_joins_it_however_frequent() -> None:
     assert both.explanations.select("id", "text", "count").rows() == [(first.explanations["id"][0], long, 30)]
 
 
+def test_wordings_of_a_pool_keep_their_explanations_under_looser_rules() -> None:
+    long = "The friendly staff at the front desk went out of their way to make everyone feel very welcome"
+    said = [long] * 6 + [long + " indeed"] * 5
+    table = pl.DataFrame({"user": [f"u{k}" for k in range(11)], "item": ["x"] * 11, "text": said})
+    first = mine(table, similarity=1.0)
+    assert mine(table, pool=first, similarity=0.9).explanations.equals(first.explanations)
+    assert mine(table, similarity=0.9).explanations["count"].to_list() == [11]
+
+
 def edit(path: Path, decisions: dict[str, dict[str, str]]) -> None:
     """Fill in the review table: decisions by lower-case text."""
     table = pl.read_csv(path, infer_schema=False)

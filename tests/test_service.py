@@ -47,7 +47,7 @@ def checked(response: object, shape: type[BaseModel], status: int = 200) -> dict
 
 
 def test_explain_gives_the_library_s_reasons(world: World, client: TestClient) -> None:
-    body = {"user": world.user, "item": world.item, "n": 4, "model": "toy"}
+    body = {"user": world.user, "item": world.item, "n": 4, "model": "toy", "similar": True}
     answer = checked(client.post("/v1/explain", json=body), schemas.ExplainAnswer)
     expected = load(world.folder / "toy").explain(world.user, world.item, 4, grounded=True)
     (result,) = answer["results"]
@@ -55,6 +55,13 @@ def test_explain_gives_the_library_s_reasons(world: World, client: TestClient) -
     assert [each["score"] for each in result["reasons"]] == [each.score for each in expected]
     assert result["reasons"][0]["evidence"] == vars(expected[0].evidence)
     assert (result["status"], result["fallback"], answer["mu"]) == ("ok", None, 0.5)
+
+
+def test_similar_items_are_counted_only_when_asked_for(world: World, client: TestClient) -> None:
+    body = {"user": world.user, "item": world.item}
+    (plain, counted) = (client.post("/v1/explain", json={**body, "similar": each}).json() for each in (False, True))
+    assert plain["results"][0]["reasons"][0]["evidence"]["similar_items"] is None
+    assert counted["results"][0]["reasons"][0]["evidence"]["similar_items"] > 0
 
 
 def test_reasons_are_grounded_unless_asked_otherwise(world: World, client: TestClient) -> None:

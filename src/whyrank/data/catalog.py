@@ -86,6 +86,46 @@ class Catalog:
             }
         )
 
+    def grown(self, new: Triplets, *, explanations: bool = False) -> Catalog:
+        """This catalog with further triplets; known ids keep their numbers, new ones come behind.
+
+        New explanations are taken in only when asked for; otherwise they raise UnknownId.
+        """
+        users, items = self.users.grown(new.users.ids), self.items.grown(new.items.ids)
+        pool = self.explanations.grown(new.explanations.ids) if explanations else self.explanations
+        user, item = users.numbers(new.users.ids)[new.user], items.numbers(new.items.ids)[new.item]
+        said = pool.numbers(new.explanations.ids)[new.explanation]
+        seen = (users.numbers(new.users.ids)[new.record_user], items.numbers(new.items.ids)[new.record_item])
+        popularity = np.bincount(said, minlength=len(pool))
+        before = np.zeros(len(pool))
+        before[: len(self.popularity)] = self.popularity
+        fresh = Catalog.of(new).mean_rating
+        rating = np.full(len(pool), np.nan, np.float32)
+        rating[: len(self.mean_rating)] = self.mean_rating
+        moved = pool.numbers(new.explanations.ids)
+        old, weight = rating[moved], before[moved]
+        total = np.where(np.isnan(old), 0, old * weight) + np.where(np.isnan(fresh), 0, fresh * new.popularity)
+        count = np.where(np.isnan(old), 0, weight) + np.where(np.isnan(fresh), 0, new.popularity)
+        rating[moved] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        return Catalog(
+            users=users,
+            items=items,
+            explanations=pool,
+            texts=self._grown_texts(new, pool),
+            popularity=before.astype(np.int64) + popularity,
+            mean_rating=rating,
+            user_explanations=_merged(self.user_explanations, user, said, len(users), len(pool)),
+            item_explanations=_merged(self.item_explanations, item, said, len(items), len(pool)),
+            user_items=_merged(self.user_items, *seen, len(users), len(items)),
+        )
+
+    def _grown_texts(self, new: Triplets, pool: Vocabulary) -> pl.Series | None:
+        if self.texts is None and new.texts is None:
+            return None
+        added = pool.ids[len(self.explanations) :]
+        texts = new.text_of(new.explanations.numbers(added)) if len(added) else added
+        return pl.concat([self.text_of(np.arange(len(self.explanations))).rename("text"), texts.rename("text")])
+
     def text_of(self, explanations: NDArray[np.integer]) -> pl.Series:
         """The texts of explanations given by number."""
         return (self.explanations.ids if self.texts is None else self.texts).gather(explanations)
@@ -126,6 +166,13 @@ class Catalog:
             mean_rating=arrays["mean_rating"].view(np.float32),
             **relations,
         )
+
+
+def _merged(old: CSR, row: NDArray[np.int32], column: NDArray[np.int32], rows: int, columns: int) -> CSR:
+    """A relation with further entries."""
+    all_rows = np.concatenate([np.repeat(old.rows_of_entries(), old.counts), row])
+    all_columns = np.concatenate([np.repeat(old.indices, old.counts), column])
+    return CSR.from_pairs(all_rows, all_columns, rows, columns)
 
 
 def _relation(arrays: Mapping[str, NDArray[np.generic]], name: str) -> CSR:

@@ -16,7 +16,7 @@ from whyrank.kernels.vectors import choose_tail, dot, fused, load, store
 def fold_in_rows(
     rows: NDArray[np.float32],
     column_table: NDArray[np.float32],
-    indptr: NDArray[np.int64],
+    starts: NDArray[np.int64],
     columns: NDArray[np.int32],
     pool: NDArray[np.int32],
     known: Known,
@@ -27,18 +27,19 @@ def fold_in_rows(
     keep: np.float32,
     key: np.uint64,
 ) -> None:
-    """Fit each of `rows` in place by the row's part of Algorithm 1; its positives are those between its `indptr`.
+    """Fit each of `rows` in place by the row's part of Algorithm 1; its positives are columns[starts[row] : starts[row + 1]].
 
     A row's draws depend on the key and its positives alone: a row comes out the same in any company.
     """
     factors, bias = load(masks, 0, blocks), load(masks, 1, blocks)
+    filters, indptr, indices = known
     for row in range(len(rows)):
-        positives = columns[indptr[row] : indptr[row + 1]]
+        positives = columns[starts[row] : starts[row + 1]]
         p = load(rows, row, blocks)
         for epoch in range(epochs):
             epoch_key = draw(key, epoch)
             for k in shuffled(len(positives), epoch_key):
-                negative = draw_negative(row, pool, known, epoch_key, k)
+                negative = draw_negative(row, pool, filters, indptr, indices, epoch_key, k)
                 if negative == NONE:
                     continue
                 difference = load(column_table, positives[k], blocks) - load(column_table, negative, blocks)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.kernels import kernel
+from whyrank.kernels import inlined, kernel
 from whyrank.kernels.rng import GOLDEN, below, draw
 
 TRIES = 64  # a row that knows this many drawn columns in a row is taken to know them all
@@ -52,30 +52,49 @@ def holds(indices: NDArray[np.int32], start: int, end: int, column: int) -> bool
 
 
 @kernel
-def redraw(column: int, bits: np.uint64, row: int, pool: NDArray[np.int32], known: Known) -> int:
+def redraw(
+    column: int,
+    bits: np.uint64,
+    row: int,
+    pool: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+) -> int:
     """The column, if the row does not know it after all; else others until one is unknown; NONE after `TRIES`."""
-    start, end = known.indptr[row], known.indptr[row + 1]
+    start, end = indptr[row], indptr[row + 1]
     for attempt in range(TRIES):
-        if not holds(known.indices, start, end, column):
+        if not holds(indices, start, end, column):
             return column
         column = pool[below(draw(bits, attempt), len(pool))]
     return np.int32(NONE)  # type: ignore[return-value]
 
 
-@kernel
-def draw_negative(row: int, pool: NDArray[np.int32], known: Known, key: np.uint64, position: int) -> int:
-    """A column of the pool that the row does not know, uniformly; NONE if none was found."""
+@inlined
+def draw_negative(
+    row: int,
+    pool: NDArray[np.int32],
+    filters: NDArray[np.uint64],
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    key: np.uint64,
+    position: int,
+) -> int:
+    """A column of the pool that the row does not know, uniformly; NONE if none was found.
+
+    `Known` comes in parts: reading arrays out of a tuple inside a loop costs more than the draw (reference counts).
+    """
     bits = draw(key, position)
     column = pool[below(bits, len(pool))]
-    if known.filters[row] & filter_bit(column):
-        return redraw(column, bits, row, pool, known)
+    if filters[row] & filter_bit(column):
+        return redraw(column, bits, row, pool, indptr, indices)
     return column
 
 
 @kernel
 def draw_negatives(rows: NDArray[np.int32], pool: NDArray[np.int32], known: Known, key: np.uint64) -> NDArray[np.int32]:
     """One negative for every row of a list."""
+    filters, indptr, indices = known
     negatives = np.empty(len(rows), np.int32)
     for position in range(len(rows)):
-        negatives[position] = draw_negative(rows[position], pool, known, key, position)
+        negatives[position] = draw_negative(rows[position], pool, filters, indptr, indices, key, position)
     return negatives

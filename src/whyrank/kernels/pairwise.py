@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import kernel
-from whyrank.kernels.negatives import NONE, Known, draw_negative
+from whyrank.kernels.negatives import NONE, Known, filter_bit, redraw
+from whyrank.kernels.rng import below, draw
 from whyrank.kernels.sigmoid import sigmoid_of_minus
 from whyrank.kernels.vectors import choose_tail, dot, fused, load, prefetch, store
 
@@ -48,13 +49,17 @@ def look_ahead(
     key: np.uint64,
 ) -> None:
     """Draw the negatives of the next `AHEAD` updates and ask for all rows they touch."""
+    filters, indptr, indices = known
     count = len(rows)
     for position in range(start, min(start + AHEAD, count)):
         k = in_two_streams(position, count)
         row = rows[k]
         prefetch(row_table, row, blocks)
         prefetch(column_table, columns[k], blocks)
-        negative = draw_negative(row, pool, known, key, k)
+        bits = draw(key, k)
+        negative = pool[below(bits, len(pool))]
+        if filters[row] & filter_bit(negative):
+            negative = redraw(negative, bits, row, pool, indptr, indices)
         prefetch(column_table, negative, blocks)
         negatives[position & (2 * AHEAD - 1)] = negative
 

@@ -57,21 +57,32 @@ class Sorting(NamedTuple):
 
 
 @kernel
-def block_of(entry: int, work: Sorting) -> int:
+def block_of(
+    entry: int,
+    columns: NDArray[np.int32],
+    column_shards: NDArray[np.uint8],
+    others: NDArray[np.int32],
+    other_shards: NDArray[np.uint8],
+    shards: int,
+) -> int:
     """The block of an entry among those of its row shard: its column's shard, in three-way passes with the other's."""
-    block = int(work.column_shards[work.columns[entry]])
-    if len(work.others):
-        block = block * work.shards + int(work.other_shards[work.others[entry]])
+    block = int(column_shards[columns[entry]])
+    if len(others):
+        block = block * shards + int(other_shards[others[entry]])
     return block
+
+
+# Tuples are taken apart before the loops: reading their arrays inside costs ten times the work (reference counts).
 
 
 @kernel
 def count_blocks(counts: NDArray[np.int64], groups: NDArray[np.int32], work: Sorting) -> None:
     """Count a row shard's entries in each of its blocks."""
+    starts, _, columns, column_shards, others, other_shards, shards, active = work
     for group in groups:
-        for entry in range(work.starts[group], work.starts[group + 1]):
-            if len(work.active) == 0 or work.active[entry]:
-                counts[block_of(entry, work)] += 1
+        for entry in range(starts[group], starts[group + 1]):
+            if len(active) == 0 or active[entry]:
+                counts[block_of(entry, columns, column_shards, others, other_shards, shards)] += 1
 
 
 @kernel
@@ -83,11 +94,12 @@ def fill_blocks(
     work: Sorting,
 ) -> None:
     """Write a row shard's entries to their blocks, which go on at `places`; three-way passes write entry numbers."""
+    starts, rows, columns, column_shards, others, other_shards, shards, active = work
     for group in groups:
-        for entry in range(work.starts[group], work.starts[group + 1]):
-            if len(work.active) == 0 or work.active[entry]:
-                block = block_of(entry, work)
+        for entry in range(starts[group], starts[group + 1]):
+            if len(active) == 0 or active[entry]:
+                block = block_of(entry, columns, column_shards, others, other_shards, shards)
                 place = places[block]
                 places[block] = place + 1
-                block_rows[place] = work.rows[entry]
-                block_columns[place] = entry if len(work.others) else work.columns[entry]
+                block_rows[place] = rows[entry]
+                block_columns[place] = entry if len(others) else columns[entry]

@@ -58,26 +58,28 @@ def triple_task(
     CD reads and writes its explanations in `by_user` alone. The second row of `masks` is zero: no bias takes part.
     """
     factors, zero = load(masks, 0, blocks), load(masks, 1, blocks)
+    users, items, explanations, records = entries
+    filters, indptr, indices = known
     negatives = np.empty(AHEAD, np.int32)
     count, updates, trouble = len(chosen), 0, 0
     for start in range(0, count, AHEAD):
         end = min(start + AHEAD, count)
         for position in range(start, end):
             k = chosen[position]
-            negative = draw_negative(entries.record[k], pool, known, key, position)
+            negative = draw_negative(records[k], pool, filters, indptr, indices, key, position)
             negatives[position - start] = negative
-            prefetch(user_table, entries.user[k], blocks)
-            prefetch(item_table, entries.item[k], blocks)
-            prefetch(by_user, entries.explanation[k], blocks)
+            prefetch(user_table, users[k], blocks)
+            prefetch(item_table, items[k], blocks)
+            prefetch(by_user, explanations[k], blocks)
             prefetch(by_user, negative, blocks)
             if not is_cd:
-                prefetch(by_item, entries.explanation[k], blocks)
+                prefetch(by_item, explanations[k], blocks)
                 prefetch(by_item, negative, blocks)
         for position in range(start, end):
             k, negative = chosen[position], negatives[position - start]
             if negative == NONE:
                 continue
-            user, item, explanation = entries.user[k], entries.item[k], entries.explanation[k]
+            user, item, explanation = users[k], items[k], explanations[k]
             whole_p, whole_q = load(user_table, user, blocks), load(item_table, item, blocks)
             p, q = choose_tail(factors, whole_p, zero), choose_tail(factors, whole_q, zero)
             e, n = load(by_user, explanation, blocks), load(by_user, negative, blocks)

@@ -99,16 +99,31 @@ class Model:
             raise
         return self
 
+    def fold_in(self, new: Triplets) -> Self:
+        """Take in users and items that came after the fit, from what they said and what was said of them.
+
+        Nothing that was learned changes, and no other data is needed; what is new gets factors from the explanations,
+        which must be known. Evidence counts the new triplets as well.
+        """
+        self._check_fitted()
+        grown = self.catalog_.grown(new)
+        self._grow(grown)
+        self.catalog_ = grown
+        self._forget_searches()
+        return self
+
+    def _grow(self, catalog: Catalog) -> None:
+        """Make room for the users and items that a catalog has beyond the model's; some models need none."""
+
     # -- ranking, by number --------------------------------------------------------------------------------------------
 
     def search(self) -> Search:
         """The prepared exact search over this model's keys."""
         self._check_fitted()
-        if getattr(self, "_search", None) is None:
+        if "reasons" not in self._searches:
             constant, parts = constant_and_parts(self.blocks())
-            self._search: Search | None = Search(self.keys(), self.catalog_.ranks, constant=constant, parts=parts)
-        assert self._search is not None
-        return self._search
+            self._searches["reasons"] = Search(self.keys(), self.catalog_.ranks, constant=constant, parts=parts)
+        return self._searches["reasons"]
 
     def item_search(self) -> Search:
         """The prepared exact search over this model's items."""

@@ -11,7 +11,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.models.factors import FactorModel, popularity_start
 from whyrank.models.parameters import parameter
 from whyrank.ranking.form import Block, Floats, Numbers, rows
-from whyrank.training import PairwisePass, Pass, Storage, Table
+from whyrank.training import PairwisePass, Pass, Table
 
 if TYPE_CHECKING:
     from whyrank.models.tensor import CD
@@ -29,6 +29,13 @@ class BPER(FactorModel):
     fitted: ClassVar[tuple[str, ...]] = (
         *("user_factors", "item_factors", "explanation_by_user", "explanation_by_item", "user_bias", "item_bias"),
     )
+    layout: ClassVar[dict[str, tuple[str, str | None]]] = {
+        "user": ("user_factors", None),
+        "item": ("item_factors", None),
+        "explanation_by_user": ("explanation_by_user", "user_bias"),
+        "explanation_by_item": ("explanation_by_item", "item_bias"),
+    }
+    folds: ClassVar[dict[str, str]] = {"user": "explanation_by_user", "item": "explanation_by_item"}
 
     mu: float = parameter(0.7, "weight of the user's side when ranking", at_least=0, at_most=1)
     bias_start: Literal["zero", "popularity"] = parameter(
@@ -55,14 +62,6 @@ class BPER(FactorModel):
             PairwisePass("user", "explanation_by_user", train.user, e, known=train.user_explanations),
             PairwisePass("item", "explanation_by_item", train.item, e, known=train.item_explanations),
         )
-
-    def _take(self, learned: Storage) -> None:
-        self.user_factors_ = learned.factors("user").copy()
-        self.item_factors_ = learned.factors("item").copy()
-        self.explanation_by_user_ = learned.factors("explanation_by_user").copy()
-        self.explanation_by_item_ = learned.factors("explanation_by_item").copy()
-        self.user_bias_ = learned.bias("explanation_by_user").copy()
-        self.item_bias_ = learned.bias("explanation_by_item").copy()
 
     def keys(self) -> Floats:
         sides = (self.explanation_by_user_, self.explanation_by_item_)
@@ -105,6 +104,9 @@ class BPERJ(BPER):
     summary = "BPER with items: joint ranking (the paper's)"
     ranks_items = True
     fitted: ClassVar[tuple[str, ...]] = (*BPER.fitted, "item_popularity_bias")
+    layout: ClassVar[dict[str, tuple[str, str | None]]] = BPER.layout | {
+        "item": ("item_factors", "item_popularity_bias")
+    }
 
     alpha: float = parameter(0.5, "weight of the explanation task in training", at_least=0)
 
@@ -118,10 +120,6 @@ class BPERJ(BPER):
             if isinstance(each, PairwisePass)
         )
         return by_user, by_item, PairwisePass("user", "item", train.user, train.item, known=train.user_items)
-
-    def _take(self, learned: Storage) -> None:
-        super()._take(learned)
-        self.item_popularity_bias_ = learned.bias("item").copy()
 
     def item_keys(self) -> Floats:
         return np.hstack([self.item_factors_, self.item_popularity_bias_[:, None]])

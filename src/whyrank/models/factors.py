@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from whyrank.data.catalog import Catalog
+from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
+from whyrank.errors import ParameterError
 from whyrank.models.base import Model
 from whyrank.models.parameters import parameter
 from whyrank.ranking.form import Floats
-from whyrank.training import Pass, Run, Settings, Storage, Table, train
+from whyrank.training import Pass, Run, Settings, Storage, Table, fold_in, grow, train
 
 
 @dataclass(kw_only=True, eq=False)
 class FactorModel(Model):
     """Says which tables it learns and by which passes over the triplets; the engine does the rest."""
+
+    layout: ClassVar[dict[str, tuple[str, str | None]]]  # table -> fitted names of its factors and of its bias
+    folds: ClassVar[dict[str, str]] = {}  # "user" and "item" -> the table of explanations that gives their factors
 
     factors: int = parameter(20, "d: length of a vector of factors", at_least=1, at_most=4096)
     learning_rate: float = parameter(0.01, "gamma", above=0)
@@ -29,13 +36,17 @@ class FactorModel(Model):
     shards: int | None = parameter(None, "blocks a side; None: by the size of the tables", at_least=1, at_most=256)
     epoch_unit: Literal["triplets", "records"] = parameter(
         "triplets",
-        "an epoch visits every triplet (paper) or one per record (published code)",
+        "an epoch visits every triplet (paper) or one a record (published code)",
         one_of=("triplets", "records"),
     )
     schedule: Literal["constant", "linear", "cosine"] = parameter(
         "constant", "how the learning rate changes over the epochs", one_of=("constant", "linear", "cosine")
     )
     factor_range: float = parameter(0.1, "factors start uniformly within plus or minus this", at_least=0)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Floats: ...  # what is fitted, by the names in `layout`
 
     def tables(self, train: Triplets) -> dict[str, Table]:
         """What is learned."""
@@ -45,21 +56,24 @@ class FactorModel(Model):
         """From what, under which loss."""
         raise NotImplementedError
 
-    def _take(self, learned: Storage) -> None:
-        """Keep what was learned as fitted attributes."""
-        raise NotImplementedError
-
     def _fit(self, train_: Triplets, run: Run, validation: Triplets | None) -> None:
+        self._learn(train_, self.settings(run), run, None)
+
+    def _learn(self, triplets: Triplets, settings: Settings, run: Run, start: Storage | None) -> None:
         learned = train(
-            self.tables(train_),
-            self.passes(train_),
-            self.settings(run),
-            records=train_.record_explanations.indptr,
+            self.tables(triplets),
+            self.passes(triplets),
+            settings,
+            records=triplets.record_explanations.indptr,
+            start=start,
             monitors=run.monitors,
             checkpoint=run.checkpoint,
             resume=run.resume,
         )
-        self._take(learned)
+        for table, (factors, bias) in self.layout.items():
+            setattr(self, f"{factors}_", learned.factors(table).copy())
+            if bias is not None:
+                setattr(self, f"{bias}_", learned.bias(table).copy())
 
     def settings(self, run: Run) -> Settings:
         return Settings(
@@ -75,8 +89,62 @@ class FactorModel(Model):
             threads=run.threads,
         )
 
+    def partial_fit(self, new: Triplets, epochs: int = 50, run: Run | None = None) -> Self:
+        """Go on learning from further triplets, which may hold new users, items and explanations."""
+        self._check_fitted()
+        run = run or Run()
+        catalog = self.catalog_.grown(new, explanations=True)
+        triplets = in_terms_of(new, catalog)
+        start = grow(self._storage(), self.tables(triplets), self.seed, self.factor_range)
+        self._learn(triplets, replace(self.settings(run), epochs=epochs), run, start)
+        self.catalog_ = catalog
+        self._forget_searches()
+        return self
 
-def popularity_start(counts: np.ndarray[tuple[int], np.dtype[np.int64]], rows: int, records: int) -> Floats:
+    def _storage(self) -> Storage:
+        """The fitted tables as the engine holds them."""
+        tables = {}
+        for name, (factors, bias) in self.layout.items():
+            tables[name] = Table(len(getattr(self, f"{factors}_")), self.factors, bias=bias is not None)
+        storage = Storage(tables)
+        for name, (factors, bias) in self.layout.items():
+            storage.factors(name)[:] = getattr(self, f"{factors}_")
+            if bias is not None:
+                storage.bias(name)[:] = getattr(self, f"{bias}_")
+        return storage
+
+    def _grow(self, catalog: Catalog) -> None:
+        if not self.folds:
+            raise ParameterError(f"{type(self).__name__} cannot fold in: its factors come in threes; use partial_fit")
+        storage = self._storage()
+        sides = (("user", catalog.user_explanations), ("item", catalog.item_explanations))
+        for side, relation in sides:
+            factors, bias = self.layout[side]
+            known = getattr(self, f"{factors}_")
+            fresh = relation.take(np.arange(len(known), relation.rows))
+            rows = fold_in(storage, self.folds[side], fresh, self.settings(Run()))
+            setattr(self, f"{factors}_", np.vstack([known, rows]))
+            if bias is not None:
+                old = getattr(self, f"{bias}_")
+                setattr(self, f"{bias}_", np.concatenate([old, np.zeros(len(rows), np.float32)]))
+
+
+def in_terms_of(new: Triplets, catalog: Catalog) -> Triplets:
+    """New triplets under a catalog's numbers, with the catalog's relations as what is known."""
+    user = catalog.users.numbers(new.users.ids)[new.record_user]
+    item = catalog.items.numbers(new.items.ids)[new.record_item]
+    said = catalog.explanations.numbers(new.explanations.ids)[new.explanation]
+    records = CSR.from_pairs(new.record_explanations.rows_of_entries(), said, new.records, len(catalog.explanations))
+    triplets = Triplets(catalog.users, catalog.items, catalog.explanations, user, item, records, catalog.texts)
+    vars(triplets).update(
+        user_explanations=catalog.user_explanations,
+        item_explanations=catalog.item_explanations,
+        user_items=catalog.user_items,
+    )
+    return triplets
+
+
+def popularity_start(holders: NDArray[np.int64], rows: int, records: int) -> Floats:
     """The published code's start of a bias: how many rows hold an explanation, over all rows, minus the mean."""
-    start = counts / max(rows, 1) - records / max(rows * len(counts), 1)
+    start = holders / max(rows, 1) - records / max(rows * len(holders), 1)
     return start.astype(np.float32)

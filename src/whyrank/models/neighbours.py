@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
 from whyrank.kernels.neighbours import neighbours, weighted_sets
@@ -42,6 +43,10 @@ class _Neighbours(Model):
             rows = np.arange(start, min(start + STEP, own.rows), dtype=np.int32)
             found, similarity = neighbours(*own[:2], *inverse[:2], rows, self.neighbours)
             self.least_[rows] = np.where(found[:, -1] >= 0, similarity[:, -1], 0)
+
+    def _grow(self, catalog: Catalog) -> None:
+        room = len(catalog.users if self.id == "rucf" else catalog.items) - len(self.least_)
+        self.least_ = np.concatenate([self.least_, np.zeros(room, np.float32)])
 
     def _scores(self, rows: Numbers, groups: Numbers, companions: CSR) -> Bonus:
         own = self.relation()

@@ -11,7 +11,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.models.factors import FactorModel
 from whyrank.models.parameters import parameter
 from whyrank.ranking.form import Block, Floats, Numbers, rows
-from whyrank.training import PairwisePass, Pass, Storage, Table, TriplePass
+from whyrank.training import PairwisePass, Pass, Table, TriplePass
 
 if TYPE_CHECKING:
     from whyrank.models.bper import BPER
@@ -24,6 +24,11 @@ class CD(FactorModel):
     id = "cd"
     summary = "canonical decomposition"
     fitted: ClassVar[tuple[str, ...]] = ("user_factors", "item_factors", "explanation_factors")
+    layout: ClassVar[dict[str, tuple[str, str | None]]] = {
+        "user": ("user_factors", None),
+        "item": ("item_factors", None),
+        "explanation": ("explanation_factors", None),
+    }
 
     def tables(self, train: Triplets) -> dict[str, Table]:
         sizes = {"user": train.users, "item": train.items, "explanation": train.explanations}
@@ -35,11 +40,6 @@ class CD(FactorModel):
 
     def _weight(self) -> float:
         return 1.0
-
-    def _take(self, learned: Storage) -> None:
-        self.user_factors_ = learned.factors("user").copy()
-        self.item_factors_ = learned.factors("item").copy()
-        self.explanation_factors_ = learned.factors("explanation").copy()
 
     def keys(self) -> Floats:
         return self.explanation_factors_
@@ -58,6 +58,13 @@ class PITF(FactorModel):
     id = "pitf"
     summary = "pairwise interaction tensor factorization"
     fitted: ClassVar[tuple[str, ...]] = ("user_factors", "item_factors", "explanation_by_user", "explanation_by_item")
+    layout: ClassVar[dict[str, tuple[str, str | None]]] = {
+        "user": ("user_factors", None),
+        "item": ("item_factors", None),
+        "explanation_by_user": ("explanation_by_user", None),
+        "explanation_by_item": ("explanation_by_item", None),
+    }
+    folds: ClassVar[dict[str, str]] = {"user": "explanation_by_user", "item": "explanation_by_item"}
 
     def tables(self, train: Triplets) -> dict[str, Table]:
         pool = len(train.explanations)
@@ -72,12 +79,6 @@ class PITF(FactorModel):
 
     def _weight(self) -> float:
         return 1.0
-
-    def _take(self, learned: Storage) -> None:
-        self.user_factors_ = learned.factors("user").copy()
-        self.item_factors_ = learned.factors("item").copy()
-        self.explanation_by_user_ = learned.factors("explanation_by_user").copy()
-        self.explanation_by_item_ = learned.factors("explanation_by_item").copy()
 
     def keys(self) -> Floats:
         return np.hstack([self.explanation_by_user_, self.explanation_by_item_])

@@ -67,10 +67,6 @@ class Layout:
         result[: len(values)] = values[self.explanations[: len(values)]]
         return result
 
-    @property
-    def nbytes(self) -> int:
-        return self.explanations.nbytes + self.codes.nbytes + self.norms.nbytes
-
 
 class View:
     """A layout seen with one base: starts per level of query scale, block orders per cell of query norms."""
@@ -92,6 +88,13 @@ class View:
         self._starts = np.empty((0, len(spread)), np.int16)
         self._cells: dict[tuple[int, int], int] = {}
         self._order, self._bounds = np.empty((0, blocks), np.int32), np.empty((0, blocks), np.float32)
+
+    @property
+    def nbytes(self) -> int:
+        """What the view and its layout take."""
+        layout = self.layout
+        arrays = (layout.explanations, layout.codes, layout.norms, self.base, self._base)
+        return sum(each.nbytes for each in (*arrays, self._starts, self._order, self._bounds))
 
     def levels(self, measures: NDArray[np.float64]) -> NDArray[np.int64]:
         """The level of every query: the step of its codes, from a grid with two steps per doubling."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from whyrank.errors import ParameterError
 from whyrank.ranking.form import Floats, Numbers
-from whyrank.ranking.joint import best_part, top_pairs
+from whyrank.ranking.joint import PartBound, top_pairs
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import ItemRanker, Ranked, rank, rank_items
 from whyrank.ranking.reasons import Reason, reasons
@@ -96,7 +96,8 @@ def _bounds(model: ItemRanker, users: Numbers) -> Floats | None:
     keys, (width, other) = model.keys(), (blocks[0].width, blocks[1].width)
     everyone = np.arange(len(model.catalog_.items), dtype=np.int32)
     nobody = np.full(len(everyone), -1, np.int32)
-    of_item = model.kept_bounds(lambda: best_part(keys, model.queries(nobody, everyone), range(width, width + other)))
+    item_columns = list(range(width, width + other))
+    of_item = model.kept_bounds(lambda: PartBound(keys, item_columns)(model.queries(nobody, everyone)))
     rest = [*range(width), *range(width + other, keys.shape[1])]
-    of_user = best_part(keys, model.queries(users, np.full(1, -1, np.int32)), rest)
+    of_user = PartBound(keys, rest)(model.queries(users, np.full(1, -1, np.int32)))
     return np.nextafter(of_item + of_user[0], np.float32(np.inf))

@@ -11,7 +11,7 @@ from whyrank.kernels.topn import TILE, Batch, Best
 from whyrank.ranking.form import Bonus
 from whyrank.ranking.layout import Keys
 
-LARGEST = 1e37  # scores beyond could overflow float32
+LARGEST = 1e37  # of each of the few parts that add up to a score
 Jobs = NDArray[np.int64]
 
 
@@ -37,6 +37,7 @@ class Request:
         if np.isnan(self.measures[:, 2]).any():
             row = int(np.flatnonzero(np.isnan(self.measures[:, 2]))[0])
             raise ParameterError(f"query {row} holds NaN or infinity: the model has diverged, fit it again")
+        check_size(float(self.measures[:, 2].max(initial=0.0)) * keys.longest)
         self.floors = np.full(count, -np.inf, np.float32) if floors is None else _floors(floors, count)
         self.bonus = _no_bonus(count) if bonus is None else _checked(bonus, count, len(keys.padded))
         self.levels = np.zeros(count, np.int64)
@@ -58,14 +59,6 @@ class Request:
             *self.bonus,
         )
 
-    def check_size(self, keys: Keys, base: NDArray[np.float32]) -> None:
-        """Refuse what could overflow float32."""
-        largest = float(self.measures[:, 2].max(initial=0.0)) * keys.longest
-        largest += float(np.abs(base[np.isfinite(base)]).max(initial=0.0))
-        largest += float(np.abs(self.bonus.values).max(initial=0.0))
-        if largest > LARGEST:
-            raise ParameterError(f"scores can reach {largest:.1e}, beyond {LARGEST:.0e}: scale queries or keys down")
-
     def answer(self, by_rank: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Numbers and scores, filled up to n columns."""
         numbers = np.where(self.best.ranks >= 0, by_rank[self.best.ranks], np.int32(-1))
@@ -76,6 +69,12 @@ class Request:
             np.pad(numbers, missing, constant_values=-1),
             np.pad(self.best.scores, missing, constant_values=-np.inf),
         )
+
+
+def check_size(largest: float) -> None:
+    """Refuse parts of scores that could make float32 overflow."""
+    if not largest <= LARGEST:
+        raise ParameterError(f"scores can reach {largest:.1e}, beyond {LARGEST:.0e}: scale queries or keys down")
 
 
 def jobs_of(cells: NDArray[np.int64], counts: NDArray[np.int64]) -> Jobs:
@@ -107,6 +106,7 @@ def _checked(bonus: Bonus, count: int, pool: int) -> Bonus:
     values = np.ascontiguousarray(bonus[2], np.float32)
     if values.shape != explanations.shape or not (np.isfinite(values) & (values >= 0)).all():
         raise ParameterError("bonus: give one finite value of at least 0 for each explanation")
+    check_size(float(values.max(initial=0.0)))
     return Bonus(indptr, explanations, values)
 
 

@@ -20,7 +20,7 @@ from whyrank.kernels import topn
 from whyrank.kernels.lanes import BLOCK
 from whyrank.ranking.form import Bonus
 from whyrank.ranking.layout import Keys, Layout, View
-from whyrank.ranking.request import Request, check_rows, jobs_of
+from whyrank.ranking.request import Request, check_rows, check_size, jobs_of
 
 MANY = 1024  # queries of one call that are worth a layout of their own for a filter or a boost
 FEW = 64  # queries that one thread answers sooner than threads are started
@@ -103,7 +103,6 @@ class Search:
             candidates = check_rows(*candidates, len(request.queries), len(self), "candidates")
         for constants, rows in self._groups(request.queries):
             base = self._base(constants, allowed, boost)
-            request.check_size(self._prepared, base)
             if candidates is not None:
                 self._among(request, base, rows, candidates, threads)
             else:
@@ -133,7 +132,6 @@ class Search:
         result = np.full(len(request.queries), -np.inf, np.float32)
         for constants, rows in self._groups(request.queries):
             base = self._base(constants, allowed, boost)
-            request.check_size(self._prepared, base)
             view = self._view(constants, base, allowed is None and boost is None, request.measures[rows])
             result[rows] = view.highest(request.measures[rows])
         return result
@@ -157,7 +155,6 @@ class Search:
         result = np.empty(given.shape, np.float32)
         for constants, rows in self._groups(request.queries):
             base = self._base(constants, None, boost)
-            request.check_size(self._prepared, base)
             result[rows] = topn.score_given(request.queries[rows], self._prepared.padded, base, given[rows])
         return result
 
@@ -186,6 +183,7 @@ class Search:
             base = self._bases.pop(constants, None)
             if base is None:
                 base = kernels.bases(self.keys, self._prepared.columns, np.frombuffer(constants, np.float32))
+                check_size(float(np.abs(base).max(initial=0.0)))
             self._bases[constants] = base
             while len(self._bases) > KEPT:
                 self._bases.popitem(last=False)
@@ -193,6 +191,7 @@ class Search:
             boost = np.asarray(boost, np.float32)
             if boost.shape != base.shape or not np.isfinite(boost).all():
                 raise ParameterError(f"boost must hold one finite value for each of {len(self)} explanations")
+            check_size(float(np.abs(boost).max(initial=0.0)))
             base = base + boost
         if allowed is not None:
             if np.shape(allowed) != base.shape or np.asarray(allowed).dtype != np.bool_:
@@ -202,7 +201,6 @@ class Search:
 
     def _view(self, constants: bytes, base: NDArray[np.float32], plain: bool, measures: NDArray[np.float64]) -> View:
         """The prepared view for a base: kept, but for a filter or boost that comes with few queries."""
-        lengths = np.median(measures[:, :2], axis=0)
         if not plain and len(measures) >= MANY:
             constants += hashlib.blake2b(base.tobytes()).digest()
             plain = True
@@ -210,9 +208,9 @@ class Search:
             view = self._views.pop(constants, None)
             if view is None:
                 own = base if plain else self._base(constants)
-                view = View(Layout(self._prepared, own, lengths), own, self.memory // 4)
+                view = View(Layout(self._prepared, own, np.median(measures[:, :2], axis=0)), own, self.memory // 4)
             self._views[constants] = view
-            while len(self._views) > 1 and sum(kept.layout.nbytes for kept in self._views.values()) > self.memory:
+            while len(self._views) > 1 and sum(kept.nbytes for kept in self._views.values()) > self.memory:
                 self._views.popitem(last=False)
         return view if plain else View(view.layout, base, self.memory // 4)
 

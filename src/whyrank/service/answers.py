@@ -62,14 +62,15 @@ def explain(models: Models, asked: ExplainOne | ExplainMany) -> Document:
     """The answer of POST /v1/explain."""
     first, second = choose(models, asked)
     users, items = [pair.user for pair in asked.pairs], [pair.item for pair in asked.pairs]
-    if isinstance(asked, ExplainOne):
-        first.model.catalog_.items.numbers(items)  # raises UnknownId
     options = options_of(asked)
-    answer = {**first.head, "results": _results(first, users, items, asked.n, options), "compare": None}
+    results = _results(first, users, items, asked.n, options, asked.similar)
+    if isinstance(asked, ExplainOne) and results[0]["status"] == "unknown_item":
+        first.model.catalog_.items.numbers(items)  # raises UnknownId, with the nearest known ones
+    answer = {**first.head, "results": results, "compare": None}
     if second is not None:
-        other = _results(second, users, items, asked.n, options)
+        other = _results(second, users, items, asked.n, options, asked.similar)
         answer["compare"] = {**second.head, "results": other}
-        for one, two in zip(answer["results"], other, strict=True):
+        for one, two in zip(results, other, strict=True):
             _mark(one["reasons"], two["reasons"])
     return answer
 
@@ -85,7 +86,11 @@ def recommend(models: Models, asked: RecommendRequest) -> Document:
     options, lists = options_of(asked), []
     for chosen in (first, second):
         if chosen is not None:
-            found = _results(chosen, [asked.user] * len(ids), ids, asked.reasons, options) if asked.reasons else []
+            found = (
+                _results(chosen, [asked.user] * len(ids), ids, asked.reasons, options, asked.similar)
+                if asked.reasons
+                else []
+            )
             lists.append([each["reasons"] for each in found] or [[] for _ in ids])
     if second is not None:
         for one, two in zip(*lists, strict=True):
@@ -142,7 +147,9 @@ def best_items(model: Model, user: int, n: int) -> tuple[Numbers, Floats]:
     return numbers[0][found], scores[0][found]
 
 
-def _results(chosen: Chosen, users: Sequence[str], items: Sequence[str], n: int, options: Options) -> list[Document]:
+def _results(
+    chosen: Chosen, users: Sequence[str], items: Sequence[str], n: int, options: Options, similar: bool
+) -> list[Document]:
     """The reasons of every pair, in order; unknown users have no part in the scores, unknown items have no reasons."""
     catalog = chosen.model.catalog_
     user_numbers = catalog.users.numbers(users, missing="negative")
@@ -152,7 +159,7 @@ def _results(chosen: Chosen, users: Sequence[str], items: Sequence[str], n: int,
     if len(known):
         of_users, of_items = user_numbers[known], item_numbers[known]
         ranked = rank(chosen.model, of_users, of_items, n, options, 1)
-        by_pair = dict(zip(known.tolist(), reason_rows(chosen, of_users, of_items, ranked), strict=True))
+        by_pair = dict(zip(known.tolist(), reason_rows(chosen, of_users, of_items, ranked, similar), strict=True))
     results = []
     for at, (user, item, number) in enumerate(zip(users, items, user_numbers.tolist(), strict=True)):
         shown = by_pair.get(at, [])
@@ -162,7 +169,7 @@ def _results(chosen: Chosen, users: Sequence[str], items: Sequence[str], n: int,
     return results
 
 
-def reason_rows(chosen: Chosen, users: Numbers, items: Numbers, ranked: Ranked) -> list[list[Document]]:
+def reason_rows(chosen: Chosen, users: Numbers, items: Numbers, ranked: Ranked, similar: bool) -> list[list[Document]]:
     """Ranked explanations as JSON, pair by pair.
 
     As the library's `reasons`, but straight to plain values: gathering texts column by column and making objects first
@@ -172,7 +179,7 @@ def reason_rows(chosen: Chosen, users: Numbers, items: Numbers, ranked: Ranked) 
     row, place = np.nonzero(ranked.numbers >= 0)
     numbers, scores = ranked.numbers[row, place], ranked.scores[row, place]
     parts = score_parts(model, users[row], items[row], numbers, scores)
-    said = evidence(model.catalog_, users[row], items[row], numbers)
+    said = evidence(model.catalog_, users[row], items[row], numbers, similar=similar)
     ids, texts = model.catalog_.explanations.ids, model.catalog_.texts
     names = tuple(parts)
     columns = zip(
@@ -195,7 +202,7 @@ def reason_rows(chosen: Chosen, users: Numbers, items: Numbers, ranked: Ranked) 
                 "text": id_ if texts is None else texts[number],
                 "score": score,
                 "parts": dict(zip(names, shares, strict=True)),
-                "evidence": {"item": of_item, "similar_items": of_similar, "user": by_user},
+                "evidence": {"item": of_item, "similar_items": of_similar if similar else None, "user": by_user},
                 "sentiment": sentiment,
                 "other_rank": None,
             }

@@ -43,7 +43,9 @@ def pairs(models: Models, asked: PairsRequest) -> Document:
     else:
         items, item_scores, numbers, scores = _pairs_without_user(chosen.model, asked.n, asked.weight)
         totals = (item_scores + asked.weight * scores).tolist()
-    listed = reason_rows(chosen, np.full(len(items), user, np.int32), items, Ranked(numbers[:, None], scores[:, None]))
+    listed = reason_rows(
+        chosen, np.full(len(items), user, np.int32), items, Ranked(numbers[:, None], scores[:, None]), asked.similar
+    )
     rows = zip(items.tolist(), titles_of(loaded, items), totals, item_scores.tolist(), listed, strict=True)
     ids = chosen.model.catalog_.items.ids
     found = [

@@ -67,7 +67,8 @@ async def explain(
     """The best reasons of one pair, or of up to 1,000."""
     state = state_of(request)
     made = partial(answers.explain, state.shelf.models, body)
-    response = await ranked(state, len(body.pairs) * (2 if body.compare else 1), made)
+    weight = INLINE + 1 if body.similar else len(body.pairs) * (2 if body.compare else 1)
+    response = await ranked(state, weight, made)
     state.measures.pairs.labels(body.model or state.shelf.default.id).inc(len(body.pairs))
     return response
 

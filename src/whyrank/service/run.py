@@ -31,6 +31,7 @@ def run(
     *,
     unprotected: bool = False,
     announce: Callable[[str], None] = print,
+    application: str = "whyrank.service.app:from_environment",
 ) -> None:
     """Serve until told to stop (SIGINT, SIGTERM); requests under way are finished first.
 
@@ -45,7 +46,7 @@ def run(
     settings.to_environment()
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # requests are the unit of parallel work, not loops inside them
     config = uvicorn.Config(
-        "whyrank.service.app:from_environment",
+        application,
         factory=True,
         workers=settings.workers,
         access_log=False,  # would hold the tokens of participants; /metrics counts
@@ -104,9 +105,14 @@ def _check(settings: Settings) -> None:
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Without the protocol named, asyncio does not turn Nagle's algorithm off and small answers wait 40 ms.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        listening = socket.create_server((host, port), family=family, backlog=2048)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(2048)
     except OSError as error:
+        listening.close()
         reason = error.strerror or str(error)
         raise ParameterError(f"cannot listen on {host} port {port}: {reason}; use another --port") from error
     listening.set_inheritable(True)

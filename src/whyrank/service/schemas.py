@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 MAX_PAIRS = 1000
+SIMILAR = "count what was said of similar items too; slow when an item is asked for first"
 
 
 def _printable(text: str) -> str:
@@ -43,6 +44,7 @@ class RankOptions(ListOptions):
 
     model: Id | None = Field(None, description="a model's id; the default model unless given")
     compare: Id | None = Field(None, description="a second model for the same pairs")
+    similar: bool = Field(False, description=SIMILAR)
     mu: Share | None = Field(None, description="weight of the user's part; the model's own unless given")
 
 
@@ -99,13 +101,14 @@ class PairsRequest(Asked):
     weight: float = Field(1.0, ge=0, le=1000, allow_inf_nan=False, description="of the explanation's score")
     model: Id | None = None
     mu: Share | None = None
+    similar: bool = Field(False, description=SIMILAR)
 
 
 class EvidenceOut(BaseModel):
     """How many training records hold the explanation."""
 
     item: int
-    similar_items: int
+    similar_items: int | None = Field(description="null unless asked for by `similar`")
     user: int
 
 

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from whyrank.data.csr import CSR
 from whyrank.errors import MissingExtra, ParameterError, WhyrankError
 from whyrank.models import Model, load
+from whyrank.ranking.evidence import evidence
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank, rank_items
-from whyrank.ranking.reasons import reasons
+from whyrank.ranking.reasons import score_parts
 from whyrank.ranking.words import word_rows
 from whyrank.service.report import Report, read_report, report_files
 
@@ -92,7 +93,7 @@ class Loaded:
         return [round(each, 2) for each in self.sentiment[explanations].tolist()]
 
     def warm(self) -> None:
-        """Do now what the first requests would wait for: prepare the search, compile kernels, count neighbours."""
+        """Do now what the first requests would wait for: prepare the search, load compiled kernels."""
         zero, keys = np.zeros(1, np.int32), self.model.keys()
         # Models join their keys from several tables on every call; the parts of a score would pay for that each time.
         self.model.keys = lambda: keys  # type: ignore[method-assign]
@@ -100,7 +101,10 @@ class Loaded:
         assert self.mu is None or self._keys_stay in (True, False)
         assert self.sentiment is None or len(self.sentiment)
         for options in (Options(grounded=True), Options(), Options(specificity=0.1)):
-            reasons(self.model, zero, zero, rank(self.model, zero, zero, 3, options, 1))
+            ranked = rank(self.model, zero, zero, 1, options, 1)
+            numbers = np.maximum(ranked.numbers[:, 0], 0)
+            score_parts(self.model, zero, zero, numbers, ranked.scores[:, 0])
+            evidence(self.model.catalog_, zero, zero, numbers, similar=False)
         if self.model.ranks_items:
             rank_items(self.model, zero, 1, 1)
 

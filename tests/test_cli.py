@@ -1,0 +1,190 @@
+"""Commands end to end, in one process and quick; what they print is what users rely on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from whyrank.cli import main
+from whyrank.data import Split, Triplets, write
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    """Runs a command; answers its exit code and what it wrote to both streams."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as leaving:
+            main([str(argument) for argument in arguments])
+        streams = capsys.readouterr()
+        return int(leaving.value.code or 0), streams.out, streams.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def folder(split: Split, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cli")
+    split.write(path / "split")
+    write(split.data, path / "data.csv")
+    return path
+
+
+def test_the_way_from_nothing_to_reasons(call: Call, tmp_path: Path) -> None:
+    data, split, model = tmp_path / "d.parquet", tmp_path / "split", tmp_path / "model"
+    assert call("simulate", "small", "-o", data, "--users", 100, "--items", 30, "--records", 900)[0] == 0
+    described = json.loads(call("describe", data, "--json")[1])
+    assert described["users"] == 100
+    assert json.loads(call("split", data, "-o", split, "--repeats", 2, "--json")[1])["splits"] == 2
+    fitted = json.loads(call("fit", split, "--model", "bper", "--set", "epochs=30", "-o", model, "--json")[1])
+    assert fitted["model"] == "bper"
+    measured = json.loads(call("evaluate", model, split, "--json")[1])
+    assert set(measured["explanation"]) >= {"ndcg_paper", "ndcg", "precision", "recall", "f1"}
+    assert measured["recommendation"] is None
+    assert 0 < measured["explanation"]["ndcg_paper"] < 1
+    user, item = pl.read_parquet(data).select("user", "item").row(0)
+    reasons = json.loads(call("explain", model, "--user", user, "--item", item, "-n", 3, "--json")[1])["reasons"]
+    assert len(reasons) == 3
+    assert set(reasons[0]) == {"explanation", "text", "score", "parts", "evidence"}
+    table = call("compare", split, "--models", f"pop,{model}", "--number", 1)[1]
+    assert "pop" in table
+
+
+def test_bulk_explanations_are_written_with_codes_for_unknown_ids(call: Call, folder: Path, tmp_path: Path) -> None:
+    model, output = tmp_path / "model", tmp_path / "reasons.parquet"
+    call("fit", folder / "split", "--model", "pop", "-o", model)
+    pairs = pl.read_csv(folder / "data.csv").select("user", "item").head(50)
+    strange = pl.DataFrame({"user": ["nobody", pairs["user"][0]], "item": [pairs["item"][0], "nothing"]})
+    pl.concat([pairs, strange]).write_parquet(tmp_path / "pairs.parquet")
+    report = json.loads(
+        call("explain", model, "--pairs", tmp_path / "pairs.parquet", "-o", output, "-n", 2, "--json")[1]
+    )
+    assert report["statuses"] == {"ok": 50, "unknown_item": 1, "unknown_user": 1}
+    table = pl.read_parquet(output)
+    assert len(table) == 50 * 2 + 2
+    assert table.tail(2)["status"].to_list() == ["unknown_user", "unknown_item"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "pairs.parquet", "reasons.parquet"]
+
+
+def test_recommendations_come_with_reasons(call: Call, folder: Path, tmp_path: Path) -> None:
+    call("fit", folder / "split", "--model", "bper-j", "--set", "epochs=20", "-o", tmp_path / "model")
+    user = pl.read_csv(folder / "data.csv")["user"][0]
+    found = json.loads(call("recommend", tmp_path / "model", "--user", user, "-n", 2, "--json")[1])
+    assert [len(each["reasons"]) for each in found["recommendations"]] == [3, 3]
+    pairs = json.loads(call("recommend", tmp_path / "model", "--user", user, "--joint", "-n", 4, "--json")[1])["pairs"]
+    assert len(pairs) == 4
+    code, out, _ = call("recommend", tmp_path / "model", "--user", user, "-n", 1)
+    assert code == 0
+    assert "because" in out
+
+
+def test_data_can_be_converted_and_columns_renamed(call: Call, folder: Path, tmp_path: Path) -> None:
+    renamed = pl.read_csv(folder / "data.csv").rename({"user": "who"})
+    renamed.write_csv(tmp_path / "renamed.csv")
+    assert call("convert", tmp_path / "renamed.csv", "-o", tmp_path / "extra", "--columns", "user=who")[0] == 0
+    assert (tmp_path / "extra" / "IDs.pickle").is_file()
+    assert json.loads(call("describe", tmp_path / "extra", "--json")[1])["records"] == 1500
+
+
+def test_bad_rows_can_be_skipped_and_are_reported(call: Call, folder: Path, tmp_path: Path) -> None:
+    text = (folder / "data.csv").read_text() + "a,b\n"
+    (tmp_path / "bad.csv").write_text(text)
+    assert call("describe", tmp_path / "bad.csv")[0] == 2
+    code, _, err = call("describe", tmp_path / "bad.csv", "--on-error", "skip")
+    assert code == 0
+    assert "skipped 1 row" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("describe", "nowhere.csv"), "no such file or folder"),
+        (("fit", "{data}", "--model", "magic", "-o", "{out}"), "unknown model 'magic'"),
+        (("fit", "{data}", "--model", "bper", "--set", "factors=many", "-o", "{out}"), "factors is 'many'"),
+        (("fit", "{data}", "--model", "bper", "--set", "factor=3", "-o", "{out}"), "no parameter 'factor'"),
+        (("fit", "{data}", "--model", "bper", "--set", "factors=0", "-o", "{out}"), "factors is 0; use at least 1"),
+        (("fit", "{data}", "--set", "oops", "-o", "{out}"), "--set takes name=value"),
+        (("evaluate", "{out}", "{split}"), "is not a saved model"),
+        (("explain", "{split}", "--user", "u"), "is not a saved model|give --user and --item"),
+        (("compare", "{split}", "--models", "pop", "--test", "coin"), "test is 'coin'"),
+        (("split", "{data}", "-o", "{out}", "--test", "2"), "test is 2.0"),
+        (("simulate", "small"), "nothing to write"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_exit_code_2(
+    call: Call, folder: Path, tmp_path: Path, arguments: tuple[str, ...], problem: str
+) -> None:
+    import re
+
+    names = {"data": folder / "data.csv", "split": folder / "split", "out": tmp_path / "out"}
+    code, out, err = call(*(argument.format(**names) for argument in arguments))
+    assert code == 2
+    assert out == ""
+    assert re.search(problem, err)
+    assert len(err.strip().splitlines()) == 1
+    assert "Traceback" not in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_of_every_command_has_an_example(call: Call) -> None:
+    from whyrank.cli.app import app
+
+    names = [command.name for command in app.registered_commands]
+    names += [group.name for group in app.registered_groups if group.name]
+    assert {"demo", "mine", "describe", "simulate", "split", "fit", "evaluate", "compare", "explain"} <= set(names)
+    for name in names:
+        code, out, _ = call(name, "--help")
+        assert code == 0
+        assert "xample" in out, name
+
+
+def test_a_config_file_sets_a_model_and_set_overrides_it(call: Call, folder: Path, tmp_path: Path) -> None:
+    config = tmp_path / "best.json"
+    config.write_text(json.dumps({"model": "bper", "parameters": {"epochs": 3, "factors": 4}}))
+    call("fit", folder / "data.csv", "--config", config, "--set", "factors=6", "-o", tmp_path / "model")
+    manifest = json.loads((tmp_path / "model" / "manifest.json").read_text())
+    assert manifest["parameters"]["epochs"] == 3
+    assert manifest["parameters"]["factors"] == 6
+
+
+def test_an_interrupted_fit_resumes_to_the_same_bits(
+    call: Call, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ("--model", "bper", "--set", "epochs=40", "--set", "seed=5")
+    call("fit", folder / "split", *settings, "-o", tmp_path / "whole")
+    from whyrank.models.base import Model
+
+    monkeypatch.setattr(Model, "save", lambda self, path: (_ for _ in ()).throw(KeyboardInterrupt()))
+    assert call("fit", folder / "split", *settings, "-o", tmp_path / "later")[0] == 130
+    assert (tmp_path / ".later.checkpoint").exists()
+    monkeypatch.undo()
+    assert call("fit", folder / "split", *settings, "-o", tmp_path / "later", "--resume")[0] == 0
+    for name in ("user_factors", "explanation_by_item", "item_bias"):
+        ours, theirs = ((tmp_path / run / "arrays" / f"model.{name}.npy").read_bytes() for run in ("whole", "later"))
+        assert ours == theirs
+    assert not (tmp_path / ".later.checkpoint").exists()
+
+
+def test_mining_from_the_command_line(call: Call, tmp_path: Path) -> None:
+    from whyrank.data.simulate_reviews import simulate_reviews
+    from whyrank.data.tables import write_table
+
+    write_table(simulate_reviews("small", users=150, items=40, records=1200, seed=2), tmp_path / "reviews.jsonl.gz")
+    code, out, err = call("mine", tmp_path / "reviews.jsonl.gz", "-o", tmp_path / "mined", "--rules")
+    assert code == 0
+    assert "What the rules dropped" in out
+    assert "explanations" in err
+    described = json.loads(call("describe", tmp_path / "mined", "--json")[1])
+    assert described["explanations"] > 20
+
+
+def test_the_data_reader_takes_a_mined_split_or_plain_folder(folder: Path) -> None:
+    from whyrank.data import read
+
+    assert isinstance(read(folder / "split"), Triplets)

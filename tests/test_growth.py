@@ -1,0 +1,146 @@
+"""Users, items and explanations that come after the fit, and the models' algebra."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from whyrank.data import Split, Triplets
+from whyrank.data.catalog import Catalog
+from whyrank.errors import ParameterError, UnknownId
+from whyrank.evaluation import evaluate
+from whyrank.models import BPER, BPERJ, CD, COUNTS, PITF, Model, Profile, load
+from whyrank.ranking.rank import rank
+
+
+@pytest.fixture(scope="module")
+def old_and_new(data: Triplets) -> tuple[Triplets, Triplets, Triplets]:
+    """Triplets of most users, and those of ten others: what they said first, and what they said later."""
+    frame = data.frame()
+    busiest = frame.group_by("user").agg(pl.col("item").n_unique()).sort("item", "user", descending=True)["user"][5:15]
+    theirs = frame.filter(pl.col("user").is_in(busiest.to_list()))
+    pairs = theirs.select("user", "item").unique(maintain_order=True).with_row_index("place")
+    first = pairs.filter(pl.col("place") % 2 == 0).drop("place")
+    early = theirs.join(first, on=["user", "item"], how="semi")
+    late = theirs.join(first, on=["user", "item"], how="anti")
+    old = frame.join(theirs, on=["user", "item"], how="anti")
+    known = old["explanation"].unique().to_list()
+    return (
+        Triplets.from_frame(old),
+        Triplets.from_frame(early.filter(pl.col("explanation").is_in(known))),
+        Triplets.from_frame(late),
+    )
+
+
+@pytest.mark.parametrize(
+    "model", [BPER(epochs=200), PITF(epochs=200), BPERJ(epochs=100), COUNTS(), Profile()], ids=lambda m: m.id
+)
+def test_new_users_are_folded_in_and_get_reasons_of_their_own(
+    model: Model, old_and_new: tuple[Triplets, Triplets, Triplets], tmp_path: Path
+) -> None:
+    old, early, late = old_and_new
+    model.fit(old)
+    user = early.users.ids[0]
+    with pytest.raises(UnknownId):
+        model.explain(user, old.items.ids[0])
+    before = rank(model, np.arange(20, dtype=np.int32), np.arange(20, dtype=np.int32), 10)
+    unknown = evaluate(model, late, items=False).explanation["ndcg_paper"]
+    model.fold_in(early)
+    after = rank(model, np.arange(20, dtype=np.int32), np.full(20, -1, np.int32), 10)
+    assert len(after.numbers) == 20
+    assert evaluate(model, late, items=False).explanation["ndcg_paper"] >= unknown
+    assert model.explain(user, old.items.ids[0], n=3)
+    back = load(model.save(tmp_path / "grown"))
+    assert [each.explanation for each in back.explain(user, old.items.ids[0])] == [
+        each.explanation for each in model.explain(user, old.items.ids[0])
+    ]
+    if model.id in ("bper", "pitf"):  # factors of the old ones are untouched
+        again = rank(model, np.arange(20, dtype=np.int32), np.arange(20, dtype=np.int32), 10)
+        assert np.array_equal(before.numbers, again.numbers)
+
+
+def test_partial_fit_learns_new_explanations_and_keeps_old_numbers(data: Triplets) -> None:
+    frame = data.frame()
+    rare = frame["explanation"].value_counts(sort=True).tail(20)["explanation"].to_list()
+    old = Triplets.from_frame(frame.filter(~pl.col("explanation").is_in(rare)))
+    new = Triplets.from_frame(frame.filter(pl.col("explanation").is_in(rare)))
+    for model in (BPER(epochs=30), CD(epochs=5), BPERJ(epochs=10)):
+        model.fit(old)
+        users = model.catalog_.users.ids
+        model.partial_fit(new, epochs=10)
+        assert model.catalog_.users.ids[: len(users)].to_list() == users.to_list()
+        assert len(model.catalog_.explanations) == len(data.explanations)
+        assert set(rare) <= {each.explanation for each in model.explain(data.users.ids[0], data.items.ids[0], n=500)}
+
+
+def test_cd_says_that_it_cannot_fold_in(split: Split) -> None:
+    with pytest.raises(ParameterError, match="use partial_fit"):
+        CD(epochs=1).fit(split).fold_in(split.test)
+
+
+def test_a_grown_catalog_counts_as_one_of_all_triplets(split: Split) -> None:
+    grown = Catalog.of(split.train).grown(split.test)
+    whole = Catalog.of(split.data.take(np.sort(np.concatenate([split.train_records, split.test_records]))))
+    assert grown.popularity.tolist() == whole.popularity.tolist()
+    for name in ("user_explanations", "item_explanations", "user_items"):
+        for one, other in zip(getattr(grown, name), getattr(whole, name), strict=True):
+            assert np.array_equal(one, other), name
+    assert np.allclose(grown.mean_rating, whole.mean_rating, equal_nan=True, atol=1e-5)
+
+
+def dense(model: Model, users: np.ndarray, items: np.ndarray) -> np.ndarray:
+    return model.queries(users, items).astype(np.float64) @ model.keys().T.astype(np.float64)
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.3, 0.7, 1.0])
+def test_bper_is_a_cd_with_the_mended_embedding(split: Split, mu: float) -> None:
+    bper = BPER(epochs=3, mu=mu, factors=5).fit(split)
+    cd = bper.as_cd()
+    users, items = split.test.record_user[:50], split.test.record_item[:50]
+    assert cd.factors == 2 * 5 + 2
+    assert np.allclose(dense(bper, users, items), dense(cd, users, items), atol=1e-5)
+    ours, theirs = rank(bper, users, items, 10), rank(cd, users, items, 10)
+    assert np.allclose(ours.scores, theirs.scores, atol=1e-5)
+
+
+def test_the_printed_embedding_would_weigh_both_sides_by_mu_times_one_minus_mu(split: Split) -> None:
+    bper = BPER(epochs=3, mu=0.7, factors=5).fit(split)
+    user, item, keys = bper.user_factors_[0], bper.item_factors_[0], bper.keys()[0]
+    p = np.concatenate([0.7 * user, np.full(5, 0.7), [0.7, 0.7]])
+    q = np.concatenate([np.full(5, 0.3), 0.3 * item, [0.3, 0.3]])
+    printed = (p * q) @ keys
+    expected = 0.21 * (user @ keys[:5] + item @ keys[5:10] + keys[10] + keys[11])
+    assert printed == pytest.approx(expected, abs=1e-6)
+
+
+def test_pitf_is_bper_with_mu_a_half_and_no_biases(split: Split) -> None:
+    pitf = PITF(epochs=3).fit(split)
+    users, items = split.test.record_user[:50], split.test.record_item[:50]
+    assert np.allclose(dense(pitf, users, items), 2 * dense(pitf.as_bper(), users, items), atol=1e-5)
+
+
+def test_mu_changes_a_fitted_model_without_refitting(split: Split) -> None:
+    bper = BPER(epochs=20, mu=1.0).fit(split)
+    user = split.data.users.ids[0]
+    by_user = [bper.explain(user, item)[0].explanation for item in split.data.items.ids[:5]]
+    assert len(set(by_user)) == 1  # with mu = 1 the item does not matter
+    bper.mu = 0.0
+    item = split.data.items.ids[0]
+    by_item = [bper.explain(user, item)[0].explanation for user in split.data.users.ids[:5]]
+    assert len(set(by_item)) == 1
+
+
+def test_exact_pairs_agree_with_brute_force(split: Split) -> None:
+    for model in (BPERJ(epochs=30).fit(split),):
+        user = split.data.users.ids[3]
+        number = np.full(len(split.data.items), 3, np.int32)
+        everything = np.arange(len(split.data.items), dtype=np.int32)
+        scores = dense(model, number, everything) + (model.item_keys() @ model.item_queries(number[:1])[0])[:, None]
+        scores[model.catalog_.user_items.row(3)] = -np.inf
+        best = np.sort(scores.ravel())[::-1][:7]
+        pairs = model.recommend_pairs(user, n=7)
+        assert np.allclose([pair.score for pair in pairs], best, atol=1e-4)
+        assert all(pair.score == pytest.approx(pair.item_score + pair.reason.score, abs=1e-4) for pair in pairs)

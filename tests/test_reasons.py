@@ -1,0 +1,206 @@
+"""What makes reasons fit to show: evidence, parts, polarity, diversity, exclusions, boosts, bulk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whyrank.data import CSR, Split, Triplets
+from whyrank.errors import DataError, ParameterError
+from whyrank.evaluation import beyond
+from whyrank.kernels.neighbours import jaccard, neighbours
+from whyrank.models import BPER, COUNTS, POP, RUCF
+from whyrank.ranking import bulk
+from whyrank.ranking.bulk import explain_file
+from whyrank.ranking.evidence import evidence
+from whyrank.ranking.options import Options
+from whyrank.ranking.rank import rank
+from whyrank.ranking.words import word_sets
+
+
+@pytest.fixture(scope="module")
+def model(split: Split) -> BPER:
+    return BPER(epochs=60).fit(split)
+
+
+def test_evidence_counts_records(model: BPER, split: Split) -> None:
+    train = split.train.frame(record=True)
+    user, item = train["user"][0], train["item"][0]
+    for reason in model.explain(user, item, n=30):
+        said = train.filter(pl.col("explanation") == reason.explanation)
+        assert reason.evidence.item == said.filter(pl.col("item") == item)["record"].n_unique()
+        assert reason.evidence.user == said.filter(pl.col("user") == user)["record"].n_unique()
+
+
+def test_similar_items_are_those_with_the_largest_jaccard_index(model: BPER, split: Split) -> None:
+    from whyrank.ranking.evidence import similar_items
+
+    said = model.catalog_.item_explanations
+    found = similar_items(model.catalog_, np.array([0], np.int32))[0]
+    values = np.array([jaccard(said.row(0), said.row(other)) for other in range(said.rows)])
+    values[0] = -1
+    best = np.sort(values)[::-1][: len(found)]
+    assert np.allclose([values[other] for other in found], best)
+    counts = evidence(model.catalog_, np.array([-1], np.int32), np.array([0], np.int32), np.array([5], np.int32))
+    expected = sum(int(said.counts[said.indptr[o] : said.indptr[o + 1]][said.row(o) == 5].sum()) for o in found)
+    assert counts.similar_items[0] == expected
+    assert counts.user[0] == 0
+
+
+@given(st.lists(st.sets(st.integers(0, 9), max_size=6), min_size=2, max_size=8), st.integers(1, 9))
+def test_neighbours_agree_with_all_pairs(sets: list[set[int]], k: int) -> None:
+    rows = np.repeat(np.arange(len(sets)), [len(each) for each in sets])
+    columns = np.array([number for each in sets for number in sorted(each)], np.int64)
+    own, inverse = CSR.from_pairs(rows, columns, len(sets), 10), CSR.from_pairs(columns, rows, 10, len(sets))
+    found, values = neighbours(*own[:2], *inverse[:2], np.arange(len(sets), dtype=np.int32), k)
+    for row, mine in enumerate(sets):
+        alike = [
+            (-len(mine & theirs) / len(mine | theirs), other)
+            for other, theirs in enumerate(sets)
+            if other != row and mine & theirs
+        ]
+        expected = [other for _, other in sorted((np.float32(v), o) for v, o in alike)][:k]
+        assert [number for number in found[row].tolist() if number >= 0] == expected
+        assert (np.diff(values[row]) <= 0).all()
+
+
+def test_rucf_agrees_with_the_papers_equation(split: Split) -> None:
+    model = RUCF().fit(split)
+    train = split.train
+    said = {u: set(train.user_explanations.row(u).tolist()) for u in range(len(train.users))}
+    for user, item in zip(split.test.record_user[:20], split.test.record_item[:20], strict=True):
+        scores = np.zeros(len(train.explanations))
+        for other in train.item_users.row(item):
+            if other != user:
+                similarity = len(said[user] & said[other]) / len(said[user] | said[other])
+                for explanation in said[other]:
+                    scores[explanation] += similarity
+        ranked = rank(model, np.array([user], np.int32), np.array([item], np.int32), 10)
+        assert np.allclose(ranked.scores[0], np.sort(scores)[::-1][:10], atol=1e-5)
+
+
+def test_polarity_keeps_one_side_only(model: BPER, split: Split) -> None:
+    catalog = model.catalog_
+    sentiment = dict(zip(catalog.explanations.ids, catalog.sentiment, strict=True))
+    user, item = split.data.users.ids[0], split.data.items.ids[0]
+    assert all(sentiment[each.explanation] > 0 for each in model.explain(user, item, polarity="positive"))
+    assert all(sentiment[each.explanation] < 0 for each in model.explain(user, item, polarity="negative"))
+
+
+def test_exclusions_bans_and_predicates_apply_before_ranking(model: BPER, split: Split) -> None:
+    user, item = split.data.users.ids[0], split.data.items.ids[0]
+    plain = model.explain(user, item, n=10)
+    first = plain[0]
+    without = model.explain(user, item, n=9, exclude=[first.explanation])
+    assert [each.explanation for each in without] == [each.explanation for each in plain[1:]]
+    word = first.text.split()[-1].strip(".").lower()
+    assert all(word not in each.text.lower().split() for each in model.explain(user, item, n=5, banned=[word]))
+    long = model.explain(user, item, n=5, keep=lambda table: table["text"].str.len_chars() > 20)
+    assert all(len(each.text) > 20 for each in long)
+    assert len(long) == 5
+
+
+def test_boosts_and_specificity_move_reasons(model: BPER, split: Split) -> None:
+    user, item = split.data.users.ids[0], split.data.items.ids[0]
+    last = model.explain(user, item, n=len(split.data.explanations))[-1]
+    assert model.explain(user, item, n=1, boosts={last.explanation: 1e3})[0].explanation == last.explanation
+    popular = beyond.novelty(
+        rank(model, split.test.record_user, split.test.record_item, 5).numbers, model.catalog_.popularity
+    )
+    specific = rank(model, split.test.record_user, split.test.record_item, 5, Options(specificity=1.0)).numbers
+    assert beyond.novelty(specific, model.catalog_.popularity) > popular
+
+
+def test_diverse_lists_hold_no_near_duplicates_and_no_contradictions(model: BPER, split: Split) -> None:
+    catalog, words = model.catalog_, word_sets(model.catalog_)
+    users, items = split.test.record_user[:100], split.test.record_item[:100]
+    plain = rank(model, users, items, 5)
+    diverse = rank(model, users, items, 5, Options(diversity=0.3))
+    assert beyond.redundancy(diverse.numbers, words) < beyond.redundancy(plain.numbers, words)
+    for row in diverse.numbers:
+        numbers = row[row >= 0]
+        for place, one in enumerate(numbers):
+            for other in numbers[:place]:
+                shared = len(words[one] & words[other])
+                assert shared / len(words[one] | words[other]) < 0.6
+                a, b = catalog.sentiment[one], catalog.sentiment[other]
+                assert not (shared and a * b < 0 and abs(a - b) >= 0.5)
+
+
+def test_full_diversity_weight_still_starts_with_a_reason(model: BPER, split: Split) -> None:
+    lists = rank(model, split.test.record_user[:5], split.test.record_item[:5], 3, Options(diversity=1.0))
+    assert (lists.numbers[:, 0] >= 0).all()
+
+
+@pytest.mark.parametrize("options", [{"polarity": "odd"}, {"diversity": 2.0}, {"specificity": float("nan")}])
+def test_bad_options_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(ParameterError):
+        Options(**options)  # type: ignore[arg-type]
+
+
+def test_counts_agree_with_their_formula(split: Split) -> None:
+    model = COUNTS(user_smoothing=3.0, item_smoothing=10.0, power=0.5).fit(split)
+    train = split.train
+    user, item = int(split.test.record_user[0]), int(split.test.record_item[0])
+    share = train.popularity / train.popularity.sum()
+    expected = np.log(train.popularity)
+    for relation, row, smoothing in ((train.user_explanations, user, 3.0), (train.item_explanations, item, 10.0)):
+        counts = np.zeros(len(share))
+        counts[relation.row(row)] = relation.counts[relation.indptr[row] : relation.indptr[row + 1]]
+        expected = expected + np.log1p(counts / (smoothing * share**0.5))
+    ranked = rank(model, np.array([user], np.int32), np.array([item], np.int32), 10)
+    assert np.allclose(ranked.scores[0], np.sort(expected)[::-1][:10], atol=1e-4)
+
+
+def test_bulk_goes_on_where_it_stopped(
+    model: BPER, split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "ROWS", 40)
+    pairs = split.test.frame().select("user", "item").unique(maintain_order=True).head(150)
+    pairs.write_parquet(tmp_path / "pairs.parquet")
+    whole = explain_file(model, tmp_path / "pairs.parquet", tmp_path / "whole.parquet", 3)
+    assert whole.pairs == 150
+    seen: list[int] = []
+
+    def stop_early(done: int, total: int) -> None:
+        seen.append(done)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        explain_file(model, tmp_path / "pairs.parquet", tmp_path / "again.parquet", 3, progress=stop_early)
+    assert not (tmp_path / "again.parquet").exists()
+    again = explain_file(model, tmp_path / "pairs.parquet", tmp_path / "again.parquet", 3)
+    assert again.resumed_at == 80
+    assert pl.read_parquet(tmp_path / "again.parquet").equals(pl.read_parquet(tmp_path / "whole.parquet"))
+    direct = model.explain_many(pairs, n=3)
+    assert pl.read_parquet(tmp_path / "whole.parquet")["explanation"].to_list() == direct["explanation"].to_list()
+
+
+def test_bulk_refuses_what_it_cannot_read_or_write(model: BPER, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"\.parquet"):
+        explain_file(model, tmp_path / "p.csv", tmp_path / "out.csv")
+    with pytest.raises(DataError, match="no such file"):
+        explain_file(model, tmp_path / "p.csv", tmp_path / "out.parquet")
+    pl.DataFrame({"user": ["a"]}).write_csv(tmp_path / "p.csv")
+    with pytest.raises(DataError, match="missing column"):
+        explain_file(model, tmp_path / "p.csv", tmp_path / "out.parquet")
+
+
+def test_a_popular_model_explains_with_popularity(split: Split) -> None:
+    model = POP().fit(split)
+    best = model.explain(split.data.users.ids[0], split.data.items.ids[0], n=1)[0]
+    number = split.data.explanations.number(best.explanation)
+    assert split.train.popularity[number] == split.train.popularity.max()
+    assert set(best.parts) == {"popularity"}
+
+
+def test_triplets_know_their_words(tiny: Triplets) -> None:
+    from whyrank.data.catalog import Catalog
+
+    assert word_sets(Catalog.of(tiny))[1] == frozenset({"quiet", "room"})
