@@ -319,6 +319,6 @@ def test_adamw_on_all_rows_is_torchs_adamw() -> None:
         gradient = rng.normal(size=(3, 2)).astype(np.float32)
         weight.grad = torch.from_numpy(gradient.copy())
         optimizer.step()
-        rates = np.float32(0.1), np.float32(0.2), np.float32(0)
+        rates = np.float32(0.1), np.float32(0.2), np.float32(0), np.float32(1e-8)
         adamw_rows(values, first, second, updates, np.arange(3), gradient, *rates)
     np.testing.assert_allclose(values, weight.detach().numpy(), rtol=1e-4, atol=1e-5)

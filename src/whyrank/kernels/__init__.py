@@ -41,11 +41,6 @@ def kernel(function: F) -> F:
     return cast(F, compiled)
 
 
-def inlined(function: F) -> F:
-    """As `kernel`, for a small function that becomes part of its callers' loops (a call costs as much as its work)."""
-    return cast(F, numba.njit(nogil=True, error_model="numpy", inline="always")(function))
-
-
 def first_run() -> bool:
     """Whether kernels still have to be compiled on this machine: worth a word to someone who waits."""
     folder = cache_folder()

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import kernel
-from whyrank.kernels.negatives import NONE, Known, draw_negative
-from whyrank.kernels.rng import draw, shuffled
+from whyrank.kernels.negatives import NONE, Known, filter_bit, redraw
+from whyrank.kernels.rng import below, draw, shuffled
 from whyrank.kernels.sigmoid import sigmoid_of_minus
 from whyrank.kernels.vectors import choose_tail, dot, fused, load, store
 
@@ -27,7 +27,7 @@ def fold_in_rows(
     keep: np.float32,
     key: np.uint64,
 ) -> None:
-    """Fit each of `rows` in place by the row's part of Algorithm 1; its positives are columns[starts[row] : starts[row + 1]].
+    """Fit each of `rows` in place by its part of Algorithm 1; its positives are columns[starts[row] : starts[row + 1]].
 
     A row's draws depend on the key and its positives alone: a row comes out the same in any company.
     """
@@ -39,7 +39,10 @@ def fold_in_rows(
         for epoch in range(epochs):
             epoch_key = draw(key, epoch)
             for k in shuffled(len(positives), epoch_key):
-                negative = draw_negative(row, pool, filters, indptr, indices, epoch_key, k)
+                bits = draw(epoch_key, k)
+                negative = pool[below(bits, len(pool))]
+                if filters[row] & filter_bit(negative):
+                    negative = redraw(negative, bits, row, pool, indptr, indices)
                 if negative == NONE:
                     continue
                 difference = load(column_table, positives[k], blocks) - load(column_table, negative, blocks)

@@ -221,10 +221,21 @@ def _theta(dtheta: Doubles, g_a: float, g_b: float, log_share: float, log_a: flo
 
 @njit(cache=True, nogil=True)
 def _score(x: Floats, k: int, keys: Floats, e: int, bias: Floats) -> np.float32:
-    score = bias[e]
-    for q in range(x.shape[1]):
-        score += x[k, q] * keys[e, q]
-    return score
+    """bias + x . key, in eight sums side by side so that it runs in vector lanes without reordering by the compiler."""
+    width = x.shape[1]
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.float32(0)
+    for q in range(0, width - 7, 8):
+        s0 += x[k, q] * keys[e, q]
+        s1 += x[k, q + 1] * keys[e, q + 1]
+        s2 += x[k, q + 2] * keys[e, q + 2]
+        s3 += x[k, q + 3] * keys[e, q + 3]
+        s4 += x[k, q + 4] * keys[e, q + 4]
+        s5 += x[k, q + 5] * keys[e, q + 5]
+        s6 += x[k, q + 6] * keys[e, q + 6]
+        s7 += x[k, q + 7] * keys[e, q + 7]
+    for q in range(width - width % 8, width):
+        s0 += x[k, q] * keys[e, q]
+    return bias[e] + (((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7)))
 
 
 @njit(cache=True, nogil=True)

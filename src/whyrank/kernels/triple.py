@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import kernel
-from whyrank.kernels.negatives import NONE, Known, draw_negative
+from whyrank.kernels.negatives import NONE, Known, filter_bit, redraw
 from whyrank.kernels.pairwise import AHEAD, LIMIT
+from whyrank.kernels.rng import below, draw
 from whyrank.kernels.sigmoid import sigmoid_of_minus
 from whyrank.kernels.vectors import choose_tail, dot, fused, load, prefetch, store
 
@@ -66,7 +67,11 @@ def triple_task(
         end = min(start + AHEAD, count)
         for position in range(start, end):
             k = chosen[position]
-            negative = draw_negative(records[k], pool, filters, indptr, indices, key, position)
+            record = records[k]
+            bits = draw(key, position)
+            negative = pool[below(bits, len(pool))]
+            if filters[record] & filter_bit(negative):
+                negative = redraw(negative, bits, record, pool, indptr, indices)
             negatives[position - start] = negative
             prefetch(user_table, users[k], blocks)
             prefetch(item_table, items[k], blocks)

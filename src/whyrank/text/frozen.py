@@ -20,7 +20,7 @@ Numbers = NDArray[np.int64]
 Arrays = dict[str, Floats]
 SIDES = ("user", "item")
 START_DOMAIN = 11  # keeps the random numbers of different purposes apart
-EPSILON = 1e-3
+EPSILON = 0.01  # of AdamW: without a floor like this, steps stay large however small gradients become
 START_SCALE = 0.01  # text vectors differ from the start, so users and items need little noise to become different
 
 
@@ -147,7 +147,7 @@ class Trainer:
         values = self.arrays[name]
         centre = self.fusion.identity if name.startswith("explanation_by") else 0.0
         decay = 0.0 if "bias" in name or "shift" in name else self.settings.regularization
-        adamw_rows(
-            values, self.moments[f"{name}.first"], self.moments[f"{name}.second"], self.updates[f"{name}.updates"],
-            np.arange(len(values)) if rows is None else rows, gradient, rate, np.float32(decay), np.float32(centre), np.float32(EPSILON),
-        )  # fmt: skip
+        chosen = np.arange(len(values)) if rows is None else rows
+        moments = self.moments[f"{name}.first"], self.moments[f"{name}.second"], self.updates[f"{name}.updates"]
+        rates = rate, np.float32(decay), np.float32(centre), np.float32(EPSILON)
+        adamw_rows(values, *moments, chosen, gradient, *rates)

@@ -1,0 +1,176 @@
+"""Where experiments run: data, splits, configurations, and runs that are done once and remembered."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from whyrank.data.split import Split
+from whyrank.data.triplets import Triplets
+from whyrank.errors import ParameterError, WhyrankError
+from whyrank.experiments import measures
+from whyrank.experiments.cache import Cache, Result
+from whyrank.models import MODELS, Model, model_class
+from whyrank.models.parameters import values
+from whyrank.training import Run
+from whyrank.version import __version__
+
+K = 10
+Parameters = tuple[tuple[str, object], ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A model fitted to one split, and what is asked of it (a name in `measures.ASKS`)."""
+
+    model: str
+    split: int
+    ask: str = "lists"
+    parameters: Parameters = ()
+    share: float | None = None  # of all records that may be used for training; None: all that are there
+
+    @property
+    def fit(self) -> tuple[object, ...]:
+        """Jobs with the same value share a fit."""
+        return (self.model, self.split, self.parameters, self.share)
+
+
+@dataclass
+class Lab:
+    """Runs jobs one after another; each uses all threads itself."""
+
+    name: str
+    splits: Sequence[Split]
+    cache: Cache
+    configs: dict[str, dict[str, object]] = field(default_factory=dict)
+    models: Sequence[str] | None = None  # None: what each experiment is made for
+    pairs: Sequence[tuple[str, str]] = ()  # cases to show; sampled where none are given
+    threads: int | None = None
+    skipped: dict[str, str] = field(default_factory=dict)  # models that cannot run here, and why
+    _last: tuple[tuple[object, ...], Model, dict[str, float]] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.splits:
+            raise ParameterError("no split to run on; give at least one")
+        for name in self.models or ():
+            model_class(name)
+
+    @property
+    def data(self) -> Triplets:
+        return self.splits[0].data
+
+    @property
+    def numbers(self) -> range:
+        """Of the splits."""
+        return range(len(self.splits))
+
+    @cached_property
+    def _digests(self) -> list[str]:
+        data = self.data.digest()
+        return [f"{data}/{_records_digest(split)}" for split in self.splits]
+
+    # -- which models --------------------------------------------------------------------------------------------------
+
+    def pick(self, default: Sequence[str], suits: Callable[[type[Model]], bool] = lambda _: True) -> list[str]:
+        """The models an experiment shows: those asked for that suit it, or its own."""
+        wanted = default if self.models is None else self.models
+        return [name for name in wanted if name in MODELS and suits(MODELS[name]) and name not in self.skipped]
+
+    def make(self, job: Job) -> Model:
+        """The model of a job, not fitted."""
+        settings = self.configs.get(job.model, {}) | dict(job.parameters)
+        try:
+            return model_class(job.model)(**settings)
+        except TypeError as error:
+            raise ParameterError(f"configuration of {job.model}: {error}") from error
+
+    def chooses_mu(self, job: Job) -> bool:
+        """Whether `mu` is left to validation."""
+        has = "mu" in {each.name for each in dataclasses.fields(model_class(job.model))}
+        return has and "mu" not in self.configs.get(job.model, {}) | dict(job.parameters)
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def key(self, job: Job) -> dict[str, object]:
+        """Everything that a job's result depends on."""
+        return {
+            "data": self._digests[job.split],
+            "model": job.model,
+            "parameters": values(self.make(job)),
+            "mu": "validation" if self.chooses_mu(job) else "given",
+            "share": job.share,
+            "ask": job.ask,
+            "k": K,
+            "version": __version__,
+        }
+
+    def result(self, job: Job) -> Result:
+        """What a job gives, from the cache or from running it."""
+        return self.cache.load(self.key(job)) or self._run(job)
+
+    def run(self, jobs: Sequence[Job], tell: Callable[[str, int, int], None] | None = None) -> None:
+        """Do what is not in the cache yet; a model that cannot run here is skipped, with its reason."""
+        missing = [job for job in dict.fromkeys(jobs) if not self.cache.has(self.key(job))]
+        order = list(dict.fromkeys(job.fit for job in missing))  # jobs that share a fit run in a row
+        missing.sort(key=lambda job: order.index(job.fit))
+        for number, job in enumerate(missing):
+            if tell:
+                tell(f"{job.model}, split {job.split + 1}", number, len(missing))
+            if job.model not in self.skipped:
+                try:
+                    self._run(job)
+                except WhyrankError as error:
+                    self.skipped[job.model] = str(error)
+        if tell:
+            tell("done", len(missing), len(missing))
+
+    def _run(self, job: Job) -> Result:
+        split = self.splits[job.split] if job.share is None else self.splits[job.split].thinned(job.share)
+        if self._last is None or self._last[0] != job.fit:
+            self._last = None  # lets go of the old model before the next one is made
+            self._last = (job.fit, *self._fitted(job, split))
+        _, model, costs = self._last
+        result = measures.ASKS[job.ask](model, split, self.threads)
+        result.facts.update(costs)
+        return self.cache.save(self.key(job), result)
+
+    def _fitted(self, job: Job, split: Split) -> tuple[Model, dict[str, float]]:
+        model = self.make(job)
+        begin, cpu = time.perf_counter(), time.process_time()
+        model.fit(split, run=Run(threads=self.threads))
+        costs = {"training_seconds": time.perf_counter() - begin, "training_cpu": time.process_time() - cpu}
+        if self.chooses_mu(job):
+            costs["mu"] = measures.choose_mu(model, split.validation, self.threads)
+        return model, costs
+
+
+def read_configs(folder: str | Path | None) -> dict[str, dict[str, object]]:
+    """Every file of a folder that `whyrank tune` wrote, by model."""
+    if folder is None:
+        return {}
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ParameterError(f"{folder}: is not a folder with configurations")
+    configs: dict[str, dict[str, object]] = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            document: Any = json.loads(path.read_text(encoding="utf-8"))
+            name, settings = str(document["model"]), dict(document["parameters"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ParameterError(f"{path}: is not a configuration file as `whyrank tune` writes it") from error
+        if name in configs:
+            raise ParameterError(f"{path}: is a second configuration of {name}; keep one per model")
+        configs[name] = settings
+    return configs
+
+
+def _records_digest(split: Split) -> str:
+    parts = (split.train_records, split.validation_records, split.test_records)
+    return hashlib.sha256(b"/".join(part.astype("<i8").tobytes() for part in parts)).hexdigest()[:32]

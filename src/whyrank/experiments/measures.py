@@ -1,0 +1,159 @@
+"""What runs are asked: everything that experiments need of a fitted model, as numbers and small arrays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.data.split import Split
+from whyrank.data.triplets import Triplets
+from whyrank.errors import DataError
+from whyrank.evaluation import beyond, evaluate
+from whyrank.evaluation.metrics import per_list
+from whyrank.experiments import relation
+from whyrank.experiments.cache import Facts, Result
+from whyrank.models import Model
+from whyrank.ranking.options import Options
+from whyrank.ranking.rank import rank
+from whyrank.ranking.words import word_sets
+
+K = 10
+STEPS = [step / 10 for step in range(11)]
+METRICS = ("ndcg_paper", "precision", "recall", "f1")
+MOST = 20_000  # validation pairs that decide; more change nothing but time
+
+
+def choose_mu(model: Model, validation: Triplets, threads: int | None = None) -> float:
+    """Set `mu` to what ranks validation best (ndcg_paper), and say it; the smallest where several do."""
+    part = sample(validation)
+    if not part.records:
+        raise DataError("the validation part is empty", expected="a split with validation records")
+    scores = []
+    for model.mu in STEPS:  # type: ignore[attr-defined]
+        scores.append(means(model, part, threads)["ndcg_paper"])
+    model.mu = STEPS[int(np.argmax(scores))]  # type: ignore[attr-defined]
+    return float(model.mu)  # type: ignore[attr-defined]
+
+
+def sample(part: Triplets, most: int = MOST) -> Triplets:
+    """At most so many records, always the same ones."""
+    if part.records <= most:
+        return part
+    return part.take(np.sort(np.random.default_rng(0).permutation(part.records)[:most]))
+
+
+def lists(
+    model: Model, part: Triplets, threads: int | None = None, options: Options | None = None
+) -> NDArray[np.int32]:
+    """The top K of every record, -1 where the pool is smaller."""
+    found = rank(model, part.record_user, part.record_item, K, options or Options(), threads).numbers
+    return np.pad(found, ((0, 0), (0, K - found.shape[1])), constant_values=-1)
+
+
+def means(model: Model, part: Triplets, threads: int | None = None, options: Options | None = None) -> dict[str, float]:
+    """Accuracy over all records of a part."""
+    values = per_list(lists(model, part, threads, options), part.record_explanations)
+    return {name: float(each.mean()) for name, each in values.items()}
+
+
+# -- asks --------------------------------------------------------------------------------------------------------------
+
+
+def ask_lists(model: Model, split: Split, threads: int | None) -> Result:
+    """Test lists and their means; with items where the model ranks them; validation means."""
+    begin = time.perf_counter()
+    ranked = lists(model, split.test, threads)
+    seconds = time.perf_counter() - begin
+    accuracy = per_list(ranked, split.test.record_explanations)
+    facts: Facts = {
+        "explanation": {name: float(each.mean()) for name, each in accuracy.items()} | _beyond(model, ranked, split),
+        "validation": means(model, sample(split.validation), threads),
+        "ranking_seconds": seconds,
+    }
+    return Result(facts | _items(model, split, threads), {"lists": ranked})
+
+
+def ask_means(model: Model, split: Split, threads: int | None) -> Result:
+    """Means on test and validation, without the lists."""
+    test, validation = (means(model, part, threads) for part in (split.test, sample(split.validation)))
+    return Result({"explanation": test, "validation": validation} | _items(model, split, threads))
+
+
+def ask_mu(model: Model, split: Split, threads: int | None) -> Result:
+    """Test means over mu, from one fit."""
+    chosen, curve = model.mu, []  # type: ignore[attr-defined]
+    for model.mu in STEPS:  # type: ignore[attr-defined]
+        curve.append(means(model, split.test, threads))
+    model.mu = chosen  # type: ignore[attr-defined]
+    return Result({"curve": curve})
+
+
+def ask_unknown(model: Model, split: Split, threads: int | None) -> Result:
+    """Test means when the user, the item or both are unknown to the model."""
+    test = split.test
+    nobody = np.full(test.records, -1, np.int32)
+    sides = {"user": (nobody, test.record_item), "item": (test.record_user, nobody), "both": (nobody, nobody)}
+    facts = {}
+    for side, (users, items) in sides.items():
+        found = rank(model, users, items, K, threads=threads).numbers
+        values = per_list(found, test.record_explanations)
+        facts[side] = {name: float(each.mean()) for name, each in values.items()}
+    return Result(facts)
+
+
+def ask_diversity(model: Model, split: Split, threads: int | None) -> Result:
+    return _options_curve(model, split, threads, [Options(diversity=step) for step in STEPS])
+
+
+def ask_specificity(model: Model, split: Split, threads: int | None) -> Result:
+    return _options_curve(model, split, threads, [Options(specificity=step) for step in STEPS])
+
+
+ASKS: dict[str, Callable[[Model, Split, int | None], Result]] = {
+    "lists": ask_lists,
+    "means": ask_means,
+    "mu": ask_mu,
+    "unknown": ask_unknown,
+    "diversity": ask_diversity,
+    "specificity": ask_specificity,
+    "relation": relation.ask_relation,
+}
+
+
+def _options_curve(model: Model, split: Split, threads: int | None, steps: Sequence[Options]) -> Result:
+    """Accuracy, redundancy and novelty of a fixed sample of test pairs over a row of options."""
+    part, curve = sample(split.test), []
+    for options in steps:
+        ranked = lists(model, part, threads, options)
+        values = per_list(ranked, part.record_explanations)
+        curve.append({name: float(values[name].mean()) for name in METRICS} | _beyond(model, ranked, split, part))
+    return Result({"curve": curve})
+
+
+def _items(model: Model, split: Split, threads: int | None) -> Facts:
+    """Item metrics of joint models on test and validation, and reasons on pairs whose item was recommended."""
+    if not model.ranks_items:
+        return {}
+    test = evaluate(model, split.test, K, beyond_accuracy=False, threads=threads)
+    validation = evaluate(model, split.validation, K, beyond_accuracy=False, threads=threads)
+    return {
+        "recommendation": test.recommendation,
+        "on_recommended": test.explanation_on_recommended,
+        "validation_items": validation.recommendation,
+        "validation_on_recommended": validation.explanation_on_recommended,
+    }
+
+
+def _beyond(
+    model: Model, ranked: NDArray[np.int32], split: Split, part: Triplets | None = None
+) -> dict[str, float]:
+    catalog, users = model.catalog_, (part or split.test).record_user
+    return {
+        "coverage": beyond.coverage(ranked, len(catalog.explanations)),
+        "novelty": beyond.novelty(ranked, catalog.popularity),
+        "personalization": beyond.personalization(ranked, users),
+        "redundancy": beyond.redundancy(ranked, word_sets(catalog)),
+    }
