@@ -19,9 +19,6 @@ import whyrank as wr
 from whyrank.models import MODELS, POP, RAND, Model
 from whyrank.models.parameters import parameter
 from whyrank.ranking.form import Block, rows
-from whyrank.ranking.rank import Ranked
-from whyrank.ranking.reasons import reasons
-from whyrank.ranking.recommend import RecommendedPair
 from whyrank.service.app import create_app
 from whyrank.service.settings import Settings
 
@@ -68,23 +65,6 @@ class Toy(Model):
 
     def item_keys(self) -> np.ndarray:
         return np.hstack([self.item_factors_, np.log1p(self.catalog_.item_popularity).astype(np.float32)[:, None]])
-
-    def recommend_pairs(self, user: object, n: int = 10, weight: float = 1.0) -> list[RecommendedPair]:
-        """Over all pairs, one by one."""
-        numbers, items = self.catalog_.users.numbers([user]), np.arange(len(self.catalog_.items), dtype=np.int32)
-        repeated = np.repeat(numbers, len(items))
-        of_items = (self.item_queries(numbers) @ self.item_keys().T)[0]
-        scores = self.queries(repeated, items) @ self.keys().T
-        best = np.argsort(-(of_items[:, None] + weight * scores), axis=None, kind="stable")[:n]
-        rows_, columns = np.unravel_index(best, scores.shape)
-        ranked = Ranked(columns[:, None].astype(np.int32), scores[rows_, columns][:, None])
-        found = reasons(self, repeated[: len(best)], items[rows_], ranked)
-        return [
-            RecommendedPair(
-                self.catalog_.items.ids[int(i)], float(of_items[i] + weight * each.score), float(of_items[i]), each
-            )
-            for i, (each,) in zip(rows_, found, strict=True)
-        ]
 
     def item_queries(self, users: np.ndarray) -> np.ndarray:
         return np.hstack([rows(self.user_factors_, users), np.ones((len(users), 1), np.float32)])

@@ -97,6 +97,13 @@ def test_mu_of_a_request_does_not_change_the_model(world: World, client: TestCli
     assert client.post("/v1/explain", json=body).json() == before
 
 
+def test_mu_is_taken_in_steps_so_that_what_is_kept_for_it_stays_small(world: World, client: TestClient) -> None:
+    body = {"user": world.user, "item": world.item, "model": "toy"}
+    answers = [client.post("/v1/explain", json={**body, "mu": mu}).json() for mu in (0.3, 0.3001, 0.2999)]
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0]["mu"] == 0.3
+
+
 def test_mu_that_changes_keys_gets_a_search_of_its_own(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = Toy.keys
     monkeypatch.setattr(Toy, "keys", lambda self: plain(self) * np.float32(1 + self.mu))

@@ -17,29 +17,11 @@ from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError, WhyrankError
 from whyrank.experiments import measures
 from whyrank.experiments.cache import Cache, Result
+from whyrank.experiments.jobs import Job, K
 from whyrank.models import MODELS, Model, model_class
 from whyrank.models.parameters import values
 from whyrank.training import Run
 from whyrank.version import __version__
-
-K = 10
-Parameters = tuple[tuple[str, object], ...]
-
-
-@dataclass(frozen=True)
-class Job:
-    """A model fitted to one split, and what is asked of it (a name in `measures.ASKS`)."""
-
-    model: str
-    split: int
-    ask: str = "lists"
-    parameters: Parameters = ()
-    share: float | None = None  # of all records that may be used for training; None: all that are there
-
-    @property
-    def fit(self) -> tuple[object, ...]:
-        """Jobs with the same value share a fit."""
-        return (self.model, self.split, self.parameters, self.share)
 
 
 @dataclass

@@ -15,12 +15,12 @@ from whyrank.evaluation import beyond, evaluate
 from whyrank.evaluation.metrics import per_list
 from whyrank.experiments import relation
 from whyrank.experiments.cache import Facts, Result
+from whyrank.experiments.jobs import K
 from whyrank.models import Model
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank
 from whyrank.ranking.words import word_sets
 
-K = 10
 STEPS = [step / 10 for step in range(11)]
 METRICS = ("ndcg_paper", "precision", "recall", "f1")
 MOST = 20_000  # validation pairs that decide; more change nothing but time

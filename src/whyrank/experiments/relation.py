@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from whyrank.data.split import Split
 from whyrank.experiments.cache import Facts, Result
+from whyrank.experiments.jobs import Job
 from whyrank.models import BPER, CD, PITF, Model
 
 if TYPE_CHECKING:
-    from whyrank.experiments.lab import Job, Lab
+    from whyrank.experiments.lab import Lab
     from whyrank.experiments.report import Report
 
 PAIRS, TOP = 200, 10
@@ -20,8 +21,6 @@ Scores = NDArray[np.float64]
 
 
 def jobs(lab: Lab) -> list[Job]:
-    from whyrank.experiments.lab import Job
-
     return [Job(name, 0, "relation") for name in lab.pick(["bper", "pitf", "bper+"], has_relation)]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,9 +27,13 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { padding: .4rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:first-child, td:first-child, td.text, th.text { text-align: left; white-space: normal; }
 td.best { background: var(--best); font-weight: 600; }
-.figure svg { max-width: 100%; height: auto; } figure { margin: 1rem 0; }
-figcaption { color: var(--soft); font-size: .9rem; }
+.figure { overflow-x: auto; } .figure svg { width: 100%; max-width: 46rem; min-width: 24rem; height: auto; }
+figure { margin: 1rem 0; } figcaption { color: var(--soft); font-size: .9rem; }
+nav { font-size: .9rem; } nav a { margin-right: .9rem; white-space: nowrap; } a { color: inherit; }
+td.long { white-space: normal; text-align: left; min-width: 9rem; }
+@media print { body { max-width: none; padding: 0; } .scroll, .figure { overflow: visible; } }
 """
+LONG = 28  # a longer text in a cell may be broken
 
 
 @dataclass
@@ -38,9 +44,12 @@ class Report:
     lead: str = ""
     page: list[str] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)  # what lies beside the page, by relative path
+    headings: list[str] = field(default_factory=list)
 
     def heading(self, words: str) -> Report:
-        self.page.append(f"<h2>{html.escape(words)}</h2>")
+        self.headings.append(words)
+        self.page.append(f"<h2 id='part{len(self.headings)}'>{html.escape(words)}</h2>")
         self.text.append(f"## {words}\n")
         return self
 
@@ -51,9 +60,16 @@ class Report:
         return self
 
     def table(
-        self, headers: Sequence[str], rows: Sequence[Sequence[str]], best: Sequence[Sequence[bool]] | None = None
+        self,
+        headers: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        best: Sequence[Sequence[bool]] | None = None,
+        name: str | None = None,
     ) -> Report:
-        """A table of texts; `best` marks cells. Cells that are not numbers are set to the left."""
+        """A table of texts; `best` marks cells. Cells that are not numbers are set to the left.
+
+        A table with a name is written as tables/name.csv and tables/name.tex, too.
+        """
         head = "".join(f"<th>{html.escape(header)}</th>" for header in headers)
         body = []
         for at, row in enumerate(rows):
@@ -62,7 +78,15 @@ class Report:
             body.append(f"<tr>{cells}</tr>")
         self.page.append(f"<div class='scroll'><table><tr>{head}</tr>{''.join(body)}</table></div>")
         self.text.append(markdown_table(headers, rows, best))
+        if name:
+            self.files[f"tables/{name}.csv"] = csv_table(headers, rows).encode()
+            self.files[f"tables/{name}.tex"] = latex_table(headers, rows, best).encode()
         return self
+
+    def picture(self, name: str, svg: str, png: bytes, caption: str) -> Report:
+        """A picture that is also written as figures/name.svg and figures/name.png."""
+        self.files[f"figures/{name}.svg"], self.files[f"figures/{name}.png"] = svg.encode(), png
+        return self.figure(svg, caption, f"figures/{name}.png")
 
     def figure(self, svg: str, caption: str, file: str | None = None) -> Report:
         """A picture as SVG; Markdown shows `file` if the picture lies beside it."""
@@ -77,18 +101,21 @@ class Report:
         head += "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         lead = f"<p class='note'>{html.escape(self.lead)}</p>" if self.lead else ""
         foot = f"<p class='note'>Made by whyrank {__version__}.</p>"
-        body = f"<h1>{html.escape(self.title)}</h1>{lead}{''.join(self.page)}{foot}"
+        links = (f"<a href='#part{at}'>{html.escape(words)}</a>" for at, words in enumerate(self.headings, 1))
+        contents = f"<nav>{' '.join(links)}</nav>" if len(self.headings) > 3 else ""
+        body = f"<h1>{html.escape(self.title)}</h1>{lead}{contents}{''.join(self.page)}{foot}"
         return f"{head}<style>{STYLE}</style>{body}</html>\n"
 
     def markdown(self) -> str:
         return "\n".join([f"# {self.title}\n", *([f"{self.lead}\n"] if self.lead else []), *self.text])
 
     def write(self, folder: str | Path, name: str = "report") -> Path:
-        """Write name.html and name.md; answers the path of the page."""
+        """Write name.html, name.md and what belongs to them; answers the path of the page."""
         folder = Path(folder)
-        for suffix, content in ((".md", self.markdown()), (".html", self.html())):
-            with new_file(folder / f"{name}{suffix}") as aside:
-                aside.write_text(content, encoding="utf-8")
+        page = {f"{name}.md": self.markdown().encode(), f"{name}.html": self.html().encode()}
+        for place, content in (self.files | page).items():
+            with new_file(folder / place) as aside:
+                aside.write_bytes(content)
         return folder / f"{name}.html"
 
 
@@ -103,7 +130,38 @@ def markdown_table(
     return "\n".join(lines) + "\n"
 
 
+def csv_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Comma-separated, quoted where needed."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([headers, *rows])
+    return text.getvalue()
+
+
+def latex_table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], best: Sequence[Sequence[bool]] | None = None
+) -> str:
+    """A tabular; marked cells are bold."""
+    lines = [rf"\begin{{tabular}}{{l{'r' * (len(headers) - 1)}}}", r"\hline"]
+    lines.append(" & ".join(map(latex_text, headers)) + r" \\ \hline")
+    for at, row in enumerate(rows):
+        marks = best[at] if best else [False] * len(row)
+        cells = (rf"\textbf{{{latex_text(t)}}}" if mark else latex_text(t) for t, mark in zip(row, marks, strict=True))
+        lines.append(" & ".join(cells) + r" \\")
+    return "\n".join([*lines, r"\hline", r"\end{tabular}"]) + "\n"
+
+
+LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "↕": r"$\updownarrow$"}
+LATEX |= {"‰": r"\textperthousand{}", "^": r"\^{}", "~": r"\~{}", "<": "$<$", ">": "$>$"}
+LATEX |= {mark: "\\" + mark for mark in "%_&#${}"}
+
+
+def latex_text(text: str) -> str:
+    """A text with LaTeX's own marks escaped."""
+    return "".join(LATEX.get(mark, mark) for mark in text)
+
+
 def _cell(text: str, best: bool) -> str:
-    kinds = (["best"] if best else []) + ([] if any(mark.isdigit() for mark in text[:3]) else ["text"])
+    number = any(mark.isdigit() for mark in text[:3]) and len(text) <= LONG
+    kinds = (["best"] if best else []) + ([] if number else ["long" if len(text) > LONG else "text"])
     attribute = f" class='{' '.join(kinds)}'" if kinds else ""
     return f"<td{attribute}>{html.escape(text)}</td>"

@@ -13,6 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from whyrank import training
+from whyrank.data.catalog import Catalog
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ArtifactError, DataError, ParameterError
 from whyrank.models.base import Model
@@ -57,7 +59,7 @@ class BPERPlus(Model):
     negatives: Literal["uniform", "popular"] = parameter(
         "popular", "negatives are drawn uniformly (paper) or as often as they are used", one_of=("uniform", "popular")
     )
-    learning_rate: float = parameter(0.003, "of AdamW at the start; it falls linearly to zero", above=0)
+    learning_rate: float = parameter(0.03, "of AdamW at the start; it falls linearly to zero", above=0)
     regularization: float = parameter(0.01, "weight decay of AdamW", at_least=0)
     epochs: int = parameter(5, "T: passes over the training data", at_least=1)
     batch: int = parameter(128, "triplets per step", at_least=1)
@@ -191,7 +193,7 @@ class BPERPlus(Model):
         if len(raw) != len(named):
             raise DataError(f"{len(raw):,} rows of features for {len(named):,} ids", expected="one row per id")
         order = np.argsort(np.array(named, object), kind="stable") if named else np.zeros(0, np.int64)
-        self._grow([named[place] for place in order], [texts[place] for place in order], raw[order])
+        self._append([named[place] for place in order], [texts[place] for place in order], raw[order])
         return self
 
     def _new_features(self, texts: Sequence[str], features: ArrayLike | None) -> Floats:
@@ -211,7 +213,7 @@ class BPERPlus(Model):
         tuned.weights = self.encoder_weights_
         return preparation.apply(tuned.encode(texts))
 
-    def _grow(self, ids: list[str], texts: list[str], features: Floats) -> None:
+    def _append(self, ids: list[str], texts: list[str], features: Floats) -> None:
         old, catalog, new = len(self.catalog_.explanations), self.catalog_, len(ids)
         known_texts = catalog.texts
         if known_texts is None and texts != ids:
@@ -240,6 +242,20 @@ class BPERPlus(Model):
         for name in ("explanation_by_user", "explanation_by_item", "user_bias", "item_bias"):
             values = getattr(self, f"{name}_")
             values[cold] = borrowed(values[warm], places, weights)
+
+    # -- users and items that come later -------------------------------------------------------------------------------
+
+    def _grow(self, catalog: Catalog) -> None:
+        d, keys = self.factors, self.keys()
+        storage = training.Storage({side: training.Table(len(keys), d, bias=True) for side in SIDES})
+        for place, side in enumerate(SIDES):
+            storage.factors(side)[:] = keys[:, place * d : (place + 1) * d]
+            storage.bias(side)[:] = keys[:, 2 * d + place]
+        for side, relation in zip(SIDES, (catalog.user_explanations, catalog.item_explanations), strict=True):
+            known = getattr(self, f"{side}_factors_")
+            fresh = relation.take(np.arange(len(known), relation.rows))
+            found = training.fold_in(storage, side, fresh, training.Settings(seed=self.seed))
+            setattr(self, f"{side}_factors_", np.vstack([known, found]))
 
     # -- scoring -------------------------------------------------------------------------------------------------------
 
@@ -271,9 +287,16 @@ class BPERPlus(Model):
 
         d, keys = self.factors, self.keys()
         plain = BPER(factors=d, mu=self.mu, seed=self.seed)
-        plain.user_factors_, plain.item_factors_ = self.user_factors_, self.item_factors_
-        plain.explanation_by_user_, plain.explanation_by_item_ = keys[:, :d], keys[:, d : 2 * d]
-        plain.user_bias_, plain.item_bias_ = self.user_bias_, self.item_bias_
+        tables = {
+            "user_factors": self.user_factors_,
+            "item_factors": self.item_factors_,
+            "explanation_by_user": keys[:, :d],
+            "explanation_by_item": keys[:, d : 2 * d],
+            "user_bias": self.user_bias_,
+            "item_bias": self.item_bias_,
+        }
+        for name, table in tables.items():
+            setattr(plain, f"{name}_", table)
         return self._share_catalog(plain).as_cd()
 
     def _stored_parameters(self) -> Mapping[str, object]:

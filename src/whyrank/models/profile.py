@@ -46,7 +46,7 @@ class Profile(Model):
     fitted: ClassVar[tuple[str, ...]] = ("vectors", "bias", "user_inputs", "item_inputs", "strengths")
 
     factors: int = parameter(32, "length of each side's profile", at_least=1, at_most=1024)
-    epochs: int = parameter(8, "passes over the training data at most; it stops when validation falls", at_least=1)
+    epochs: int = parameter(5, "passes over the training data at most; it stops when validation falls", at_least=1)
     learning_rate: float = parameter(0.01, "of the first epoch", above=0)
     batch: int = parameter(512, "records a step", at_least=1)
     words: bool = parameter(True, "use the words of explanations")

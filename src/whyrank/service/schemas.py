@@ -45,7 +45,9 @@ class RankOptions(ListOptions):
     model: Id | None = Field(None, description="a model's id; the default model unless given")
     compare: Id | None = Field(None, description="a second model for the same pairs")
     similar: bool = Field(False, description=SIMILAR)
-    mu: Share | None = Field(None, description="weight of the user's part; the model's own unless given")
+    mu: Share | None = Field(
+        None, description="weight of the user's part, in steps of 0.01; the model's own unless given"
+    )
 
 
 class Pair(Asked):
@@ -98,7 +100,7 @@ class PairsRequest(Asked):
 
     user: Id = Field(examples=["u000001"])
     n: int = Field(10, ge=1, le=100)
-    weight: float = Field(1.0, ge=0, le=1000, allow_inf_nan=False, description="of the explanation's score")
+    weight: float = Field(1.0, ge=0.001, le=1000, allow_inf_nan=False, description="of the explanation's score")
     model: Id | None = None
     mu: Share | None = None
     similar: bool = Field(False, description=SIMILAR)

@@ -51,9 +51,13 @@ class Loaded:
         return own_mu(self.model)
 
     def at(self, mu: float | None) -> Model:
-        """The model with another `mu`; the shared one stays as it is."""
+        """The model with another `mu`, in steps of 0.01; the shared one stays as it is.
+
+        Models keep things for each value of mu that they meet, so there must not be too many of them.
+        """
         if mu is None or self.mu is None or mu == self.mu:
             return self.model
+        mu = round(mu, 2)
         if self._keys_stay:
             return _with_mu(self.model, mu)
         with self._lock:

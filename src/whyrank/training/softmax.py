@@ -19,19 +19,12 @@ from whyrank.kernels import profile as kernels
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 
-PARTS = (
-    4  # a batch is cut into so many parts, whatever the number of threads: their gradients are added in order
-)
+# A batch is cut into so many parts, whatever the number of threads: their gradients are added in order.
+PARTS = 2
 FULL = 3000  # pools up to this size are summed whole; larger ones by a weighted sample
-SAMPLE = 1024  # how large that sample is, one for every batch
-START = (
-    -3.0,
-    0.6,
-    0.1,
-    -3.0,
-    0.6,
-    0.3,
-)  # strengths of evidence: log scale, power of popularity, power of activity
+SAMPLE = 512  # how large that sample is, one for every batch
+# Strengths of evidence, of one side and of the other: log scale, power of popularity, power of activity.
+START = (-3.0, 0.6, 0.1, -3.0, 0.6, 0.3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +93,7 @@ class SoftmaxSettings:
 class Vectors:
     """A table of vectors, an entry's being its own plus those of its words, under Adam on touched rows."""
 
-    def __init__(
-        self, rows: int, width: int, words: Words | None, rng: np.random.Generator, crew: Crew
-    ) -> None:
+    def __init__(self, rows: int, width: int, words: Words | None, rng: np.random.Generator, crew: Crew) -> None:
         self.crew, self.words, self.step_count = crew, words, 0
         self.own = _Table(rng.standard_normal((rows, width), dtype=np.float32) * np.float32(0.05))
         self.grads = np.zeros((PARTS, rows, width), np.float32)
@@ -209,9 +200,7 @@ class SoftmaxTraining:
                 loss += self._batch(order[start : start + settings.batch], rate)
         self.epochs += 1
         if not math.isfinite(loss):
-            raise TrainingError(
-                f"the loss is no longer a number; lower learning_rate (it is {settings.learning_rate})"
-            )
+            raise TrainingError(f"the loss is no longer a number; lower learning_rate (it is {settings.learning_rate})")
         return loss / max(len(self.task.targets.indices), 1)
 
     def state(self) -> State:
@@ -232,9 +221,7 @@ class SoftmaxTraining:
             correction = np.log(SAMPLE * self.chance[drawn]).astype(np.float32)
             sample_keys, offset = keys[drawn], bias[drawn] - correction
         transposed = np.ascontiguousarray(sample_keys.T)
-        results = self.crew.parts(
-            lambda h: self._part(h, parts[h], entries[h], drawn, sample_keys, transposed, offset)
-        )
+        results = self.crew.parts(lambda h: self._part(h, parts[h], entries[h], drawn, sample_keys, transposed, offset))
         self._update(sum(results, np.zeros(7))[1:], rate, 1 / len(records))
         return float(sum(result[0] for result in results))
 

@@ -1,0 +1,183 @@
+"""The paper's study of joint ranking: both tasks over alpha (figure), and what they gain from each other (Table 6)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.experiments.cache import Facts
+from whyrank.experiments.curves import caption
+from whyrank.experiments.jobs import Job
+from whyrank.experiments.lab import Lab
+from whyrank.experiments.measures import STEPS
+from whyrank.experiments.plots import Line, Panel, draw
+from whyrank.experiments.published import published_for
+from whyrank.experiments.report import Report
+from whyrank.models import MODELS, Model
+
+JOINT = ("bper-j", "cd-j", "pitf-j")
+OURS = "profile-j"
+Values = NDArray[np.float64]
+
+
+def has_alpha(kind: type[Model]) -> bool:
+    return kind.ranks_items and "alpha" in {each.name for each in dataclasses.fields(kind)} and kind.id != "bpr"
+
+
+def plain(name: str) -> str:
+    """The same model without items."""
+    return name.removesuffix("-j")
+
+
+def alpha_jobs(lab: Lab) -> list[Job]:
+    models = lab.pick(JOINT, has_alpha)
+    found = [_job(name, split, alpha) for name in models for split in lab.numbers for alpha in STEPS]
+    return found + [Job(plain(name), split) for name in models for split in lab.numbers if plain(name) in MODELS]
+
+
+def joint_jobs(lab: Lab) -> list[Job]:
+    return alpha_jobs(lab) + [Job(name, split, "means") for name in _own(lab) for split in lab.numbers]
+
+
+def _own(lab: Lab) -> list[str]:
+    """Joint models without alpha."""
+    return lab.pick([OURS], lambda kind: kind.ranks_items and not has_alpha(kind) and kind.id != "bpr")
+
+
+def _job(name: str, split: int, alpha: float) -> Job:
+    return Job(name, split, "means", (("alpha", alpha),))
+
+
+def _curve(lab: Lab, name: str, part: str, metric: str) -> Values:
+    """(splits, alphas), as fractions."""
+    rows = [[lab.result(_job(name, split, alpha)).facts[part][metric] for alpha in STEPS] for split in lab.numbers]
+    return np.array(rows, np.float64)
+
+
+def _separate(lab: Lab, name: str, metric: str) -> float:
+    """Reasons of the model that learns them alone."""
+    results = (lab.result(Job(plain(name), split)) for split in lab.numbers)
+    return float(np.mean([result.facts["explanation"][metric] for result in results]))
+
+
+# -- figure ------------------------------------------------------------------------------------------------------------
+
+
+def write_alpha(lab: Lab, report: Report) -> Facts:
+    report.heading("The weight alpha of the explanation task (paper, figure on alpha)")
+    models = lab.pick(JOINT, has_alpha)
+    if not models:
+        report.paragraph("None of the chosen models has alpha.")
+        return {}
+    panels, found = [], {}
+    for name in models:
+        reasons, rewarded, items = (
+            100 * _curve(lab, name, part, "f1") for part in ("explanation", "on_recommended", "recommendation")
+        )
+        alone = 100 * _separate(lab, name, "f1")
+        lines = [
+            Line("explanations, all test pairs", STEPS, reasons, style=1),
+            Line("explanations, item recommended (paper)", STEPS, rewarded, style=3),
+        ]
+        panels.append(
+            Panel(
+                lines,
+                "alpha",
+                "explanations: F1@10 (%)",
+                name,
+                level=("explanations without joint ranking", alone),
+            )
+        )
+        panels.append(Panel([Line("items", STEPS, items, style=0)], "alpha", "items: F1@10 (%)", name))
+        found[name] = {"alpha": STEPS, "alone": alone, "explanation": reasons.mean(0).tolist()}
+        found[name] |= {"on_recommended": rewarded.mean(0).tolist(), "recommendation": items.mean(0).tolist()}
+    words = (
+        "F1 of both tasks over alpha; at alpha = 0 items are ranked by BPR. The paper measures explanations only on "
+        "test pairs whose item was recommended; over all pairs they compare fairly with the dotted line."
+    )
+    report.picture("alpha", *draw("alpha", panels), caption(lab, words))
+    return found
+
+
+# -- table -------------------------------------------------------------------------------------------------------------
+
+COLUMNS = (("explanation", "ndcg_paper", 100), ("explanation", "f1", 100))
+COLUMNS += (("on_recommended", "ndcg_paper", 100), ("on_recommended", "f1", 100))
+COLUMNS += (("recommendation", "ndcg_paper", 1000), ("recommendation", "f1", 1000))
+HEADERS = ("explanations NDCG %", "F1 %", "on recommended NDCG %", "F1 %", "items NDCG ‰", "F1 ‰")
+
+
+def write_joint(lab: Lab, report: Report) -> Facts:
+    report.heading("Joint ranking of items and explanations (paper, Table 6)")
+    models, found = lab.pick(JOINT, has_alpha), {}
+    rows: list[list[str]] = []
+    for name in models:
+        found[name] = _rows_of(lab, name)
+        separate = found[name]["separate"]
+        rows.append([f"{name}: separate tasks", *(f"{value:.2f}" for value in separate)])
+        for label in ("best explanations", "best items"):
+            cells = [_with_arrow(v, s) for v, s in zip(found[name][label], separate, strict=True)]
+            rows.append([f"{name}: {label}, alpha {found[name][label + ' alpha']:g}", *cells])
+        rows.append([f"{name}: improvement", *_improvements(found[name])])
+    for name in _own(lab):
+        results = [lab.result(Job(name, split, "means")).facts for split in lab.numbers]
+        values = [scale * float(np.mean([facts[part][m] for facts in results])) for part, m, scale in COLUMNS]
+        found[name] = {"joint": values}
+        rows.append([f"{name}: joint (has no alpha)", *(f"{value:.2f}" for value in values)])
+    if not rows:
+        report.paragraph("None of the chosen models ranks items.")
+        return {}
+    report.table(["model", *HEADERS], rows, name="joint")
+    report.paragraph(
+        "Top 10. 'Separate' are the explanations of the model that learns them alone and the items at alpha = 0. "
+        "Alpha is chosen on validation, by NDCG of explanations (over all pairs) or of items; the rows are test "
+        "figures. Arrows compare with the separate tasks. 'On recommended' counts only test pairs whose item was "
+        "recommended, as the paper does; its separate row is over all pairs, also as the paper does, so a gain there "
+        f"is partly one of easier pairs. {caption(lab, '')}",
+        note=True,
+    )
+    _published(lab, found, report)
+    return found
+
+
+def _rows_of(lab: Lab, name: str) -> Facts:
+    curves = [scale * _curve(lab, name, part, metric).mean(0) for part, metric, scale in COLUMNS]
+    separate = [scale * _separate(lab, name, metric) for part, metric, scale in COLUMNS[:4]]
+    separate += [float(curve[0]) for curve in curves[4:]]
+    facts: Facts = {"separate": separate}
+    for label, part in (("best explanations", "validation"), ("best items", "validation_items")):
+        place = 1 + int(_curve(lab, name, part, "ndcg_paper").mean(0)[1:].argmax())  # alpha = 0 is not joint
+        facts[label] = [float(curve[place]) for curve in curves]
+        facts[label + " alpha"] = STEPS[place]
+    return facts
+
+
+def _improvements(facts: Facts) -> list[str]:
+    """Of each task at its own best over the separate task."""
+    best = [*facts["best explanations"][:4], *facts["best items"][4:]]
+    return [f"{(b / s - 1) * 100:+.1f}%" if s else "inf" for b, s in zip(best, facts["separate"], strict=True)]
+
+
+def _with_arrow(value: float, separate: float) -> str:
+    if f"{value:.2f}" == f"{separate:.2f}":
+        return f"{value:.2f} ↕"
+    return f"{value:.2f} {'↑' if value > separate else '↓'}"
+
+
+def _published(lab: Lab, found: Facts, report: Report) -> None:
+    known = published_for(lab.data)
+    if known is None or not known.joint:
+        return
+    rows = []
+    for name, theirs in known.joint.items():
+        if name not in found:
+            continue
+        for label, row in zip(("separate", "best explanations", "best items"), theirs, strict=True):
+            own = found[name][label]
+            ours = [*(own[:2] if label == "separate" else own[2:4]), *own[4:]]
+            rows.append([f"{name}: {label}", *(f"{t:.1f} / {o:.1f}" for t, o in zip(row, ours, strict=True))])
+    report.paragraph(f"The paper's figures for {known.name} and ours (published / here):")
+    headers = ["", "explanations NDCG %", "F1 %", "items NDCG ‰", "F1 ‰"]
+    report.table(headers, rows, name="joint_published")

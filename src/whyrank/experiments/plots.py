@@ -1,0 +1,185 @@
+"""Pictures: lines with error bars and scatters, in colours that the colour-blind tell apart and shapes that print."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from whyrank.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette without its yellow, which vanishes on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (4, 2)))
+WIDTH = 5.6  # inches: text stays readable on a phone and in a column
+
+
+class Picture(NamedTuple):
+    svg: str
+    png: bytes
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve: a mean and a deviation over splits at each place."""
+
+    label: str
+    x: Sequence[float]
+    values: np.ndarray[Any, np.dtype[np.float64]]  # (splits, places)
+    mark: float | None = None  # a place to point out
+    style: int | None = None  # which colour and marker; the curve's number unless given
+
+    @property
+    def mean(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return self.values.mean(0)
+
+    @property
+    def deviation(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return self.values.std(0)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes."""
+
+    lines: Sequence[Line]
+    x_label: str
+    y_label: str
+    title: str = ""
+    level: tuple[str, float] | None = None  # a horizontal line and what it is
+    ticks: Sequence[str] | None = None  # names of the places
+    right: bool = False  # whether the lines after the first have an axis of their own, at the right
+    right_label: str = ""
+    marks: str = field(default="")  # what the marked places are
+
+
+def draw(name: str, panels: Sequence[Panel], columns: int = 2) -> Picture:
+    """Panels in rows of `columns`, one legend below all of them."""
+    with _style_of_pictures(name):
+        figure, axes = _figure(len(panels), columns)
+        entries: dict[str, Any] = {}
+        for panel, place in zip(panels, axes, strict=True):
+            for label, handle in _panel(panel, place).items():
+                entries.setdefault(label, handle)
+        if len(entries) > 1:
+            columns = 3 if max(map(len, entries)) > 16 else 4
+            figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns)
+        return _rendered(figure)
+
+
+def scatter(
+    name: str, points: Sequence[tuple[str, float, float, float]], x_label: str, y_label: str, *, logarithmic: bool
+) -> Picture:
+    """Named points (name, x, y, deviation of y)."""
+    with _style_of_pictures(name):
+        figure, (axes,) = _figure(1, 1)
+        if logarithmic:
+            axes.set_xscale("log")
+        for number, (_, x, y, deviation) in enumerate(points):
+            colour, marker, _ = _style(number)
+            axes.errorbar([x], [y], [deviation], fmt=marker, color=colour, capsize=2)
+        axes.margins(x=0.16, y=0.12)
+        _name_points(axes, points, logarithmic)
+        axes.set(xlabel=x_label, ylabel=y_label)
+        return _rendered(figure)
+
+
+def _name_points(axes: Axes, points: Sequence[tuple[str, float, float, float]], logarithmic: bool) -> None:
+    """Names to the right of their points, moved up or down where they would lie upon each other."""
+    low, high = axes.get_ylim()
+    x_low, x_high = (np.log(axes.get_xlim()) if logarithmic else np.array(axes.get_xlim())).tolist()
+    placed: list[tuple[float, float, int]] = []
+    for name, x, y, _ in sorted(points, key=lambda point: point[2]):
+        across = ((np.log(x) if logarithmic else x) - x_low) / (x_high - x_low)
+        at, length = (y - low) / (high - low), len(name)
+        for other_across, other_at, other_length in placed:
+            near = abs(across - other_across) < 0.022 * max(length, other_length) + 0.03
+            if near and at - other_at < 0.048:
+                at = other_at + 0.048
+        placed.append((across, at, length))
+        axes.annotate(name, (x, y), xytext=(across + 0.018, at), textcoords="axes fraction", fontsize=8, va="center")
+
+
+def _panel(panel: Panel, axes: Axes) -> dict[str, Any]:
+    handles: dict[str, Any] = {}
+    second = axes.twinx() if panel.right else None
+    for number, line in enumerate(panel.lines):
+        target = second if second is not None and number else axes
+        colour, marker, dash = _style(number if line.style is None else line.style)
+        mean, deviation = line.mean, line.deviation
+        handles[line.label] = target.errorbar(
+            line.x, mean, deviation, color=colour, marker=marker, linestyle=dash, capsize=2
+        )
+        if line.mark is not None:
+            at = int(np.argmin(np.abs(np.array(line.x) - line.mark)))
+            shape = target.plot(
+                [line.x[at]], [mean[at]], "o", ms=10, mfc="none", mec=colour, mew=1.4, linestyle="none"
+            )
+            if panel.marks:
+                handles.setdefault(panel.marks, shape[0])
+    if panel.level:
+        handles[panel.level[0]] = axes.axhline(panel.level[1], color="#009E73", linestyle=":", linewidth=1.4)
+    axes.set(xlabel=panel.x_label, ylabel=panel.y_label, title=panel.title)
+    if panel.ticks is not None:
+        axes.set_xticks(range(len(panel.ticks)), panel.ticks)
+    if second is not None:
+        second.set_ylabel(panel.right_label)
+        second.spines["right"].set_visible(True)
+    return handles
+
+
+def _style(number: int) -> tuple[str, str, Any]:
+    return COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)], DASHES[number % len(DASHES)]
+
+
+@contextmanager
+def _style_of_pictures(name: str) -> Iterator[None]:
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtra("plots", "drawing") from None
+    settings = {
+        "font.size": 9,
+        "axes.titlesize": 9,
+        "legend.fontsize": 8,
+        "legend.frameon": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.color": "#E3E7EB",
+        "axes.axisbelow": True,
+        "lines.markersize": 4,
+        "lines.linewidth": 1.3,
+        "svg.fonttype": "none",  # text stays text: small, searchable, sharp
+        "font.family": ["DejaVu Sans"],
+        "svg.hashsalt": name,  # ids differ between pictures of one page and not between runs
+    }
+    with matplotlib.rc_context(settings):
+        yield
+
+
+def _figure(count: int, columns: int) -> tuple[Figure, list[Axes]]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(WIDTH, (2.1 if columns > 1 else 2.9) * rows + 0.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, [figure.add_subplot(rows, columns, place + 1) for place in range(count)]
+
+
+def _rendered(figure: Figure) -> Picture:
+    svg, png = io.StringIO(), io.BytesIO()
+    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
+    return Picture(svg.getvalue(), png.getvalue())
