@@ -117,7 +117,7 @@ def _per_pair(model: Model, split: Split) -> NDArray[np.float64]:
 
 
 def changes(parts: list[Split], run: Run) -> None:
-    """Other fusion operators, and the paper's pooling and negatives, on one split; the rest as is best for the default."""
+    """Other fusion operators, and the paper's pooling and negatives, on one split with the settings of the default."""
     settings = chosen(BPERPlus, PLUS_GRID[:2], parts[0], run)
     for change in CHANGES:
         model = tuned(BPERPlus(**settings | change).fit(parts[0], run=run), parts[0])  # type: ignore[arg-type]

@@ -1,11 +1,11 @@
 """Training speed: pair updates per second against implicit's BPR; whole epochs, with shuffling and sorting.
 
-    python benchmarks/training_speed.py triplets.parquet     # columns user, explanation; without a path only random data
+    python benchmarks/training_speed.py triplets.parquet     # columns user, explanation; without it only random data
     python benchmarks/training_speed.py --end-to-end         # BPER at the sizes of the paper's data sets, 2 relations
 
 One relation (user x explanation), 20 factors, the same data and threads. Runs alternate; the best of each side counts,
-by wall clock and by processor time (which other processes on the machine disturb less). implicit makes nnz draws an epoch,
-whyrank one update per triplet. implicit's time is that of 3 epochs less that of 1, so that its set-up does not count.
+by wall clock and by processor time (which other processes on the machine disturb less). implicit makes nnz draws an
+epoch, whyrank one update per triplet. implicit's time is that of 3 epochs less that of 1: its set-up does not count.
 """
 
 from __future__ import annotations

@@ -19,7 +19,10 @@ from whyrank.ranking.rank import rank
 from whyrank.training import Run
 
 # Settings that make a model quick on test data; the rest is default.
-QUICK: dict[str, dict[str, object]] = {}
+QUICK: dict[str, dict[str, object]] = {
+    name: {"epochs": 150} for name in ("cd", "pitf", "bper", "cd-j", "pitf-j", "bper-j", "bpr")
+}
+QUICK["bper+"] = {"epochs": 3}
 
 Make = Callable[[], Model]
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         RICF,
         RUCF,
         SHARE,
+        BPERPlus,
         Model,
         Profile,
         ProfileJ,
@@ -60,7 +61,7 @@ _HOMES = {
     "WhyrankError",
     "whyrank.evaluation": "compare evaluate",
     "whyrank.mining": "MiningRules mine",
-    "whyrank.models": "BPER BPERJ BPR CD CDJ COUNTS MODELS Model PITF PITFJ POP Profile ProfileJ RAND RICF "
+    "whyrank.models": "BPER BPERJ BPERPlus BPR CD CDJ COUNTS MODELS Model PITF PITFJ POP Profile ProfileJ RAND RICF "
     "RUCF SHARE load",
     "whyrank.ranking.options": "Options",
     "whyrank.training": "Run",
@@ -83,6 +84,7 @@ __all__ = [
     "RUCF",
     "SHARE",
     "ArtifactError",
+    "BPERPlus",
     "DataError",
     "MiningRules",
     "MissingExtra",

@@ -129,7 +129,7 @@ def _show(mined: Mined, output: Path, rules: bool) -> None:
     for header in ("explanation", "records", "aspect", "sentiment"):
         table.add_column(header, justify="right" if header in ("records", "sentiment") else "left")
     for row in mined.explanations.head(20).iter_rows(named=True):
-        table.add_row(row["text"], f"{row['count']:,}", row["aspect"] or "", f"{row['sentiment']:+.2f}")
+        table.add_row(str(row["text"]), f"{row['count']:,}", str(row["aspect"] or ""), f"{row['sentiment']:+.2f}")
     console().print(table)
     rejected = ", ".join(f"{count:,} {cause}" for cause, count in mined.rejected.items() if count)
     note(f"{mined!r} in {mined.seconds:.1f} s -> {output}" + (f"; reviews rejected: {rejected}" if rejected else ""))

@@ -114,7 +114,8 @@ def _phrases(aspect: Aspect, positive: bool) -> Iterator[Phrase]:
     for word, grade in own + general:
         cost = 0.0 if word in known else GENERAL_COST
         yield Phrase(word, sign * BASE[grade], cost, True)
-        for modifier in {"": GRADABLE, "!": EXTREME}.get(grade, {}).get(positive, ()):
+        gradable = GRADABLE if grade == "" else EXTREME if grade == "!" else {}
+        for modifier in gradable.get(positive, ()):
             if word not in known and modifier.text in ("a bit", "extremely"):
                 continue  # nobody says "a bit poor" or "extremely good"
             strength = min(1.0, BASE[grade] + modifier.shift)

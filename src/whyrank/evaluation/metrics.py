@@ -46,17 +46,18 @@ def recall(hits: Hits, relevant: Sizes) -> Values:
 def f1(hits: Hits, relevant: Sizes) -> Values:
     """The harmonic mean of precision and recall of the list."""
     found = hits.sum(1)
-    return _ratio(2.0 * found, hits.shape[1] + relevant)
+    return _ratio((2 * found).astype(np.float64), hits.shape[1] + relevant)
 
 
 def hit(hits: Hits, relevant: Sizes) -> Values:
     """1 where the list holds a relevant one."""
-    return hits.any(1).astype(np.float64)
+    return np.asarray(hits.any(1), np.float64)
 
 
 def mrr(hits: Hits, relevant: Sizes) -> Values:
     """One over the place of the first relevant one, 0 where there is none."""
-    return hits.any(1) / (hits.argmax(1) + 1)
+    places: Sizes = hits.argmax(1) + 1
+    return _ratio(hit(hits, relevant), places)
 
 
 def map(hits: Hits, relevant: Sizes) -> Values:

@@ -36,7 +36,7 @@ class Cache:
     def load(self, key: Mapping[str, object]) -> Result | None:
         path = self.path(key)
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 facts = json.loads(stored[FACTS].tobytes())
                 return Result(facts["facts"], {name: stored[name] for name in stored.files if name != FACTS})
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.triplets import Triplets
-from whyrank.errors import ParameterError
+from whyrank.errors import MissingExtra, ParameterError
 from whyrank.experiments.cache import Facts
 from whyrank.experiments.jobs import Job
 from whyrank.experiments.lab import Lab
@@ -46,7 +46,8 @@ def write(lab: Lab, report: Report) -> Facts:
         report.table(list(columns), rows, marked, name=f"case_{number}")
         cases.append({"kind": kind, "user": user, "item": item, **columns})
     how = "given" if lab.pairs else "drawn by a fixed seed among the test pairs of the first split"
-    report.paragraph(f"{lab.name}; top {TOP}; the pairs were {how}; {MARK.strip()} marks what the user did say.", note=True)
+    words = f"{lab.name}; top {TOP}; the pairs were {how}; {MARK.strip()} marks what the user did say."
+    report.paragraph(words, note=True)
     return {"cases": cases}
 
 
@@ -77,10 +78,12 @@ def _opinions(lab: Lab, test: Triplets) -> tuple[Records, Records]:
     """Records by rating; by the sentiment of what was said where there are no ratings."""
     if test.rating is not None and not np.isnan(test.rating).all():
         low, high = np.nanmin(test.rating), np.nanmax(test.rating)
-        return np.flatnonzero(test.rating >= high - 0.2 * (high - low)), np.flatnonzero(
-            test.rating <= low + 0.3 * (high - low)
-        )
-    sentiment = Catalog.of(lab.splits[0].train).sentiment[test.explanation]
+        span = high - low
+        return np.flatnonzero(test.rating >= high - 0.2 * span), np.flatnonzero(test.rating <= low + 0.3 * span)
+    try:
+        sentiment = Catalog.of(lab.splits[0].train).sentiment[test.explanation]
+    except MissingExtra:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     record = test.record_explanations.rows_of_entries()
     least, most = np.full(test.records, np.inf), np.full(test.records, -np.inf)
     np.minimum.at(least, record, sentiment)

@@ -21,11 +21,11 @@ SPARSE = ("pitf", "bper", "bper+", "profile")
 SHARES = (0.3, 0.4, 0.5, 0.6, 0.7)
 
 
-def caption(lab: Lab, words: str) -> str:
+def caption(lab: Lab, words: str = "") -> str:
     """What every caption says: the data set, how many splits, what the bars are."""
     count = len(lab.splits)
     bars = f"means over {count} splits, bars are standard deviations" if count > 1 else "one split"
-    return f"{words} {lab.name}; {bars}."
+    return f"{words} Data: {lab.name}; {bars}.".strip()
 
 
 # -- mu ----------------------------------------------------------------------------------------------------------------
@@ -59,9 +59,7 @@ def write_mu(lab: Lab, report: Report) -> Facts:
     ]
     words = "Accuracy on test pairs over mu, all from one fit per split; circles mark the best mean."
     report.picture("mu", *draw("mu", panels), caption(lab, words))
-    return {
-        name: {"mu": STEPS, **{m: v.mean(0).tolist() for m, v in values.items()}} for name, values in lines.items()
-    }
+    return {name: {"mu": STEPS, **{m: v.mean(0).tolist() for m, v in values.items()}} for name, values in lines.items()}
 
 
 # -- sparsity ----------------------------------------------------------------------------------------------------------
@@ -94,13 +92,14 @@ def write_sparsity(lab: Lab, report: Report) -> Facts:
     found: dict[str, dict[str, Values]] = {}
     for name in models:
         results = [[lab.result(sparsity_job(lab, name, split, share)) for share in at] for split in lab.numbers]
-        found[name] = {m: np.array([[100 * r.facts["explanation"][m] for r in row] for row in results]) for m in METRICS}
+        measured = [[result.facts["explanation"] for result in row] for row in results]
+        found[name] = {m: np.array([[100 * each[m] for each in row] for row in measured]) for m in METRICS}
     percent = [100 * share for share in at]
     panels = [
         Panel([Line(n, percent, v[m]) for n, v in found.items()], "records for training (% of all)", NAMES[m])
         for m in METRICS
     ]
-    words = "Accuracy on the untouched test part when models learn from a part of all records (a tenth of it validates)."
+    words = "Accuracy on the untouched test part; of the records for training, a tenth is used for validation."
     report.picture("sparsity", *draw("sparsity", panels), caption(lab, words))
     rows = [[name, *(f"{value:.3f}" for value in values["ndcg_paper"].mean(0))] for name, values in found.items()]
     report.table(["NDCG@10 (%)", *(f"{share:.0%}" for share in at)], rows, name="sparsity")

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from whyrank.data.describe import describe
 from whyrank.experiments.cache import Facts
 from whyrank.experiments.jobs import Job
-from whyrank.experiments.lab import Lab
+from whyrank.experiments.lab import Lab, plural
 from whyrank.experiments.published import published_for
 from whyrank.experiments.report import Report
 
@@ -45,7 +45,7 @@ def write(lab: Lab, report: Report) -> Facts:
     report.table(["examples, drawn by how often they are said"], [[text] for text in about.examples], name="examples")
     parts = [(len(s.train_records), len(s.validation_records), len(s.test_records)) for s in lab.splits]
     report.paragraph(
-        f"{len(parts)} splits; the first has {parts[0][0]:,} training, {parts[0][1]:,} validation and "
+        f"{plural(len(parts))}; the first has {parts[0][0]:,} training, {parts[0][1]:,} validation and "
         f"{parts[0][2]:,} test records (method {lab.splits[0].info['method']}, seed {lab.splits[0].info['seed']}).",
         note=True,
     )

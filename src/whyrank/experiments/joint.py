@@ -78,8 +78,8 @@ def write_alpha(lab: Lab, report: Report) -> Facts:
         )
         alone = 100 * _separate(lab, name, "f1")
         lines = [
-            Line("explanations, all test pairs", STEPS, reasons, style=1),
-            Line("explanations, item recommended (paper)", STEPS, rewarded, style=3),
+            Line("explanations, all pairs", STEPS, reasons, style=1),
+            Line("explanations, recommended (paper)", STEPS, rewarded, style=3),
         ]
         panels.append(
             Panel(
@@ -87,7 +87,7 @@ def write_alpha(lab: Lab, report: Report) -> Facts:
                 "alpha",
                 "explanations: F1@10 (%)",
                 name,
-                level=("explanations without joint ranking", alone),
+                level=("explanations, not joint", alone),
             )
         )
         panels.append(Panel([Line("items", STEPS, items, style=0)], "alpha", "items: F1@10 (%)", name))
@@ -103,9 +103,8 @@ def write_alpha(lab: Lab, report: Report) -> Facts:
 
 # -- table -------------------------------------------------------------------------------------------------------------
 
-COLUMNS = (("explanation", "ndcg_paper", 100), ("explanation", "f1", 100))
-COLUMNS += (("on_recommended", "ndcg_paper", 100), ("on_recommended", "f1", 100))
-COLUMNS += (("recommendation", "ndcg_paper", 1000), ("recommendation", "f1", 1000))
+SCALES = {"explanation": 100, "on_recommended": 100, "recommendation": 1000}
+COLUMNS = [(part, metric, scale) for part, scale in SCALES.items() for metric in ("ndcg_paper", "f1")]
 HEADERS = ("explanations NDCG %", "F1 %", "on recommended NDCG %", "F1 %", "items NDCG ‰", "F1 ‰")
 
 
@@ -135,7 +134,7 @@ def write_joint(lab: Lab, report: Report) -> Facts:
         "Alpha is chosen on validation, by NDCG of explanations (over all pairs) or of items; the rows are test "
         "figures. Arrows compare with the separate tasks. 'On recommended' counts only test pairs whose item was "
         "recommended, as the paper does; its separate row is over all pairs, also as the paper does, so a gain there "
-        f"is partly one of easier pairs. {caption(lab, '')}",
+        f"is partly one of easier pairs. {caption(lab)}",
         note=True,
     )
     _published(lab, found, report)

@@ -12,6 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError, WhyrankError
@@ -22,6 +24,8 @@ from whyrank.models import MODELS, Model, model_class
 from whyrank.models.parameters import values
 from whyrank.training import Run
 from whyrank.version import __version__
+
+WARM = 200  # records that are enough to compile for
 
 
 @dataclass
@@ -36,6 +40,7 @@ class Lab:
     pairs: Sequence[tuple[str, str]] = ()  # cases to show; sampled where none are given
     threads: int | None = None
     skipped: dict[str, str] = field(default_factory=dict)  # models that cannot run here, and why
+    _warm: set[str] = field(default_factory=set, repr=False)  # models whose kernels are compiled
     _last: tuple[tuple[object, ...], Model, dict[str, float]] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -125,12 +130,26 @@ class Lab:
 
     def _fitted(self, job: Job, split: Split) -> tuple[Model, dict[str, float]]:
         model = self.make(job)
+        self._warm_up(job, split)
         begin, cpu = time.perf_counter(), time.process_time()
         model.fit(split, run=Run(threads=self.threads))
         costs = {"training_seconds": time.perf_counter() - begin, "training_cpu": time.process_time() - cpu}
         if self.chooses_mu(job):
             costs["mu"] = measures.choose_mu(model, split.validation, self.threads)
         return model, costs
+
+    def _warm_up(self, job: Job, split: Split) -> None:
+        """Compile what a model's training needs before the clock starts."""
+        model = self.make(job)
+        if job.model in self._warm or not hasattr(model, "epochs") or hasattr(model, "encoder"):
+            return
+        self._warm.add(job.model)
+        model.epochs = 1
+        model.fit(split.train.take(np.arange(min(WARM, split.train.records))), run=Run(threads=self.threads))
+
+
+def plural(count: int) -> str:
+    return "one split" if count == 1 else f"{count} splits"
 
 
 def read_configs(folder: str | Path | None) -> dict[str, dict[str, object]]:

@@ -147,9 +147,7 @@ def _items(model: Model, split: Split, threads: int | None) -> Facts:
     }
 
 
-def _beyond(
-    model: Model, ranked: NDArray[np.int32], split: Split, part: Triplets | None = None
-) -> dict[str, float]:
+def _beyond(model: Model, ranked: NDArray[np.int32], split: Split, part: Triplets | None = None) -> dict[str, float]:
     catalog, users = model.catalog_, (part or split.test).record_user
     return {
         "coverage": beyond.coverage(ranked, len(catalog.explanations)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -57,9 +57,7 @@ class Panel:
     title: str = ""
     level: tuple[str, float] | None = None  # a horizontal line and what it is
     ticks: Sequence[str] | None = None  # names of the places
-    right: bool = False  # whether the lines after the first have an axis of their own, at the right
-    right_label: str = ""
-    marks: str = field(default="")  # what the marked places are
+    marks: str = ""  # what the marked places are
 
 
 def draw(name: str, panels: Sequence[Panel], columns: int = 2) -> Picture:
@@ -71,7 +69,7 @@ def draw(name: str, panels: Sequence[Panel], columns: int = 2) -> Picture:
             for label, handle in _panel(panel, place).items():
                 entries.setdefault(label, handle)
         if len(entries) > 1:
-            columns = 3 if max(map(len, entries)) > 16 else 4
+            columns = 2 if max(map(len, entries)) > 16 else 4
             figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns)
         return _rendered(figure)
 
@@ -93,6 +91,25 @@ def scatter(
         return _rendered(figure)
 
 
+def front(
+    name: str,
+    points: Sequence[Sequence[float]],
+    edge: Sequence[Sequence[float]],
+    chosen: Sequence[float],
+    x_label: str,
+    y_label: str,
+) -> Picture:
+    """Trials of two objectives, those that no other beats joined by a line, one of them chosen."""
+    with _style_of_pictures(name):
+        figure, (axes,) = _figure(1, 1)
+        axes.plot(*zip(*points, strict=True), "o", color="#9AA7B4", linestyle="none", label="trials")
+        axes.plot(*zip(*edge, strict=True), "s-", color=COLOURS[1], label="Pareto front")
+        axes.plot(*[[value] for value in chosen], "D", ms=9, mfc="none", mec=COLOURS[0], mew=1.6, label="chosen")
+        axes.set(xlabel=x_label, ylabel=y_label, title=name)
+        figure.legend(loc="outside lower center", ncols=3)
+        return _rendered(figure)
+
+
 def _name_points(axes: Axes, points: Sequence[tuple[str, float, float, float]], logarithmic: bool) -> None:
     """Names to the right of their points, moved up or down where they would lie upon each other."""
     low, high = axes.get_ylim()
@@ -111,19 +128,15 @@ def _name_points(axes: Axes, points: Sequence[tuple[str, float, float, float]], 
 
 def _panel(panel: Panel, axes: Axes) -> dict[str, Any]:
     handles: dict[str, Any] = {}
-    second = axes.twinx() if panel.right else None
     for number, line in enumerate(panel.lines):
-        target = second if second is not None and number else axes
         colour, marker, dash = _style(number if line.style is None else line.style)
         mean, deviation = line.mean, line.deviation
-        handles[line.label] = target.errorbar(
+        handles[line.label] = axes.errorbar(
             line.x, mean, deviation, color=colour, marker=marker, linestyle=dash, capsize=2
         )
         if line.mark is not None:
             at = int(np.argmin(np.abs(np.array(line.x) - line.mark)))
-            shape = target.plot(
-                [line.x[at]], [mean[at]], "o", ms=10, mfc="none", mec=colour, mew=1.4, linestyle="none"
-            )
+            shape = axes.plot([line.x[at]], [mean[at]], "o", ms=10, mfc="none", mec=colour, mew=1.4, linestyle="none")
             if panel.marks:
                 handles.setdefault(panel.marks, shape[0])
     if panel.level:
@@ -131,9 +144,8 @@ def _panel(panel: Panel, axes: Axes) -> dict[str, Any]:
     axes.set(xlabel=panel.x_label, ylabel=panel.y_label, title=panel.title)
     if panel.ticks is not None:
         axes.set_xticks(range(len(panel.ticks)), panel.ticks)
-    if second is not None:
-        second.set_ylabel(panel.right_label)
-        second.spines["right"].set_visible(True)
+    elif panel.lines and list(panel.lines[0].x)[:: len(panel.lines[0].x) - 1 or 1] == [0.0, 1.0]:
+        axes.set_xticks([step / 5 for step in range(6)])
     return handles
 
 
@@ -147,7 +159,7 @@ def _style_of_pictures(name: str) -> Iterator[None]:
         import matplotlib
     except ImportError:
         raise MissingExtra("plots", "drawing") from None
-    settings = {
+    settings: dict[Any, Any] = {
         "font.size": 9,
         "axes.titlesize": 9,
         "legend.fontsize": 8,

@@ -75,10 +75,11 @@ def scores(model: Model, users: NDArray[np.int32], items: NDArray[np.int32]) -> 
 def printed_cd(model: BPER) -> CD:
     """BPER as CD by the equation as it is printed."""
     cd, mu, rest, d = model.as_cd(), np.float32(model.mu), np.float32(1 - model.mu), model.factors
-    cd.user_factors_ = np.full_like(cd.user_factors_, mu)
-    cd.user_factors_[:, :d] = mu * model.user_factors_
-    cd.item_factors_ = np.full_like(cd.item_factors_, rest)
-    cd.item_factors_[:, d : 2 * d] = rest * model.item_factors_
+    user = np.full((len(model.user_factors_), 2 * d + 2), mu)
+    user[:, :d] = mu * model.user_factors_
+    item = np.full((len(model.item_factors_), 2 * d + 2), rest)
+    item[:, d : 2 * d] = rest * model.item_factors_
+    vars(cd).update(user_factors_=user, item_factors_=item)
     return cd
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from whyrank.kernels import kernel
 
-@njit(cache=True, nogil=True)
+
+@kernel
 def shared_words(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
     """How many numbers two sorted arrays share."""
     i = j = shared = 0
@@ -23,7 +24,7 @@ def shared_words(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
     return shared
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def choose(
     numbers: NDArray[np.int32],
     scores: NDArray[np.float32],

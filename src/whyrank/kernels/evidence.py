@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from whyrank.kernels import kernel
 
-@njit(cache=True, nogil=True)
+
+@kernel
 def _amount(count: int, scale: float, row_scale: float, logs: bool) -> float:
     value = count * scale * row_scale
     return math.log1p(value) if logs else value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def merged_evidence(
     users: NDArray[np.int32],
     items: NDArray[np.int32],

@@ -6,19 +6,21 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from whyrank.kernels import kernel
+
 Ints = NDArray[np.int64]
 Tokens = NDArray[np.uint64]
 
 SLACK = 1e-9  # a share that is t on paper must not fall below t by rounding
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def least(share: float, n: int) -> int:
     """The least whole number that is at least share * n."""
     return int(np.ceil(share * n - SLACK))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def overlap(tokens: Tokens, a: int, a_end: int, b: int, b_end: int, needed: int) -> int:
     """The number of common tokens of two sorted runs, or less than `needed` as soon as it cannot be reached."""
     common = 0
@@ -36,7 +38,7 @@ def overlap(tokens: Tokens, a: int, a_end: int, b: int, b_end: int, needed: int)
     return common
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rarest_first(indptr: Ints, hashes: Tokens) -> Tokens:
     """Number the hashes so that rarer ones come first, and sort each row by these numbers.
 
@@ -63,7 +65,7 @@ def rarest_first(indptr: Ints, hashes: Tokens) -> Tokens:
     return tokens
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def near_pairs(indptr: Ints, tokens: Tokens, t: float) -> tuple[Ints, Ints]:
     """Pairs of rows whose token sets have a Jaccard similarity >= t. Rows come in ascending order of size.
 
@@ -111,7 +113,7 @@ def near_pairs(indptr: Ints, tokens: Tokens, t: float) -> tuple[Ints, Ints]:
     return left[:pairs].copy(), right[:pairs].copy()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def star_groups(indptr: Ints, neighbours: Ints, order: Ints) -> Ints:
     """The center of every row: rows in `order` become centers unless taken, and take their free neighbours."""
     center = np.full(len(order), -1, np.int64)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from whyrank.kernels import kernel
 
-@njit(cache=True, nogil=True)
+
+@kernel
 def count_at(
     indptr: NDArray[np.int64], indices: NDArray[np.int32], counts: NDArray[np.int32], row: int, column: int
 ) -> int:
@@ -23,7 +24,7 @@ def count_at(
     return counts[low] if low < end and indices[low] == column else 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def counts_at(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -39,7 +40,7 @@ def counts_at(
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def counts_over(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from whyrank.kernels import kernel
 
-@njit(cache=True, nogil=True)
+
+@kernel
 def hits(ranked: NDArray[np.int32], indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Row by row, whether each ranked number is among the row's sorted relevant numbers; -1 never is."""
     found = np.zeros(ranked.shape, np.bool_)
@@ -20,7 +21,7 @@ def hits(ranked: NDArray[np.int32], indptr: NDArray[np.int64], indices: NDArray[
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def overlaps(lists: NDArray[np.int32], left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many numbers two lists share, for pairs of rows; -1 is no number."""
     shared = np.zeros(len(left), np.int64)

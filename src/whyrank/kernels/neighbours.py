@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from whyrank.kernels import kernel
 
-@njit(cache=True, nogil=True)
+
+@kernel
 def jaccard(a: NDArray[np.int32], b: NDArray[np.int32]) -> float:
     """|A n B| / |A u B| of two sorted arrays without repeats."""
     i = j = shared = 0
@@ -23,7 +24,7 @@ def jaccard(a: NDArray[np.int32], b: NDArray[np.int32]) -> float:
     return shared / max(len(a) + len(b) - shared, 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def neighbours(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -58,8 +59,8 @@ def neighbours(
     return found, values
 
 
-@njit(cache=True, nogil=True)
-def _insert(numbers: NDArray[np.int32], values: NDArray[np.float32], number: int, value: float) -> None:
+@kernel
+def _insert(numbers: NDArray[np.int32], values: NDArray[np.float32], number: int, value: np.float32) -> None:
     """Put a number into its place among the best so far, if it belongs there."""
     place = len(numbers)
     while place > 0:
@@ -73,7 +74,7 @@ def _insert(numbers: NDArray[np.int32], values: NDArray[np.float32], number: int
         numbers[place], values[place] = number, value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def weighted_sets(
     rows: NDArray[np.int32],
     companions_of: NDArray[np.int32],

@@ -1,14 +1,15 @@
 """Softmax over a pool from profiles: sums of vectors over what was said, with count evidence (see models/profile.py).
 
-A record has two profiles, one per side (for reasons: what the user said, what was said of the item). `numbers`, `counts`
-and `places` are their flat lists: side `s` of the k-th record of a batch is places[2k+s] .. places[2k+s+1].
+A record has two profiles, one per side (for reasons: what the user said, what was said of the item). `numbers`,
+`counts` and `places` are their flat lists: side `s` of the k-th record of a batch is places[2k+s] .. places[2k+s+1].
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from whyrank.kernels import kernel
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -16,14 +17,14 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def other_entries(
     batch: Longs,
     row_a: Ints, indptr_a: Longs, indices_a: Ints, counts_a: Ints, own_indptr_a: Longs, own_a: Ints,
     row_b: Ints, indptr_b: Longs, indices_b: Ints, counts_b: Ints, own_indptr_b: Longs, own_b: Ints,
     leave_out: bool,
 ) -> tuple[Ints, Floats, Longs]:  # fmt: skip
-    """Both sides' entries of every record; with `leave_out`, without the record's own (an unknown row, -1, has none)."""
+    """Both sides' entries of every record; with `leave_out`, without the record's own; an unknown row (-1) has none."""
     room = 0
     for r in batch:
         if row_a[r] >= 0:
@@ -47,7 +48,7 @@ def other_entries(
     return numbers[:used], counts[:used], places
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _gather(
     row: int, indptr: Longs, indices: Ints, amounts: Ints, own_indptr: Longs, own: Ints, record: int, leave_out: bool,
     numbers: Ints, counts: Floats, used: int,
@@ -68,7 +69,7 @@ def _gather(
     return used
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def profile_weights(counts: Floats, places: Longs) -> Floats:
     """n / sqrt(sum of n) within each profile."""
     weights = np.empty(len(counts), np.float32)
@@ -82,7 +83,7 @@ def profile_weights(counts: Floats, places: Longs) -> Floats:
     return weights
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather_profiles(
     numbers: Ints, weights: Floats, places: Longs, inputs_a: Floats, inputs_b: Floats, x: Floats
 ) -> None:
@@ -99,7 +100,7 @@ def gather_profiles(
                 x[k, d + q] += w * inputs_b[e, q]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def spread_gradients(
     numbers: Ints, weights: Floats, places: Longs, dx: Floats,
     grad_a: Floats, touched_a: NDArray[np.uint8], grad_b: Floats, touched_b: NDArray[np.uint8],
@@ -119,7 +120,7 @@ def spread_gradients(
                 grad_b[e, q] += w * dx[k, d + q]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def softmax_step(
     full: bool, evidence: bool, batch: Longs, target_indptr: Longs, targets: Ints,
     numbers: Ints, counts: Floats, places: Longs, x: Floats, keys: Floats, bias: Floats, log_share: Doubles,
@@ -127,9 +128,10 @@ def softmax_step(
 ) -> float:  # fmt: skip
     """Loss and sparse gradients of a batch of records.
 
-    `mass` comes in as exp of the base scores of the whole pool (full) or of a weighted sample of it, and goes out as the
-    weights of the dense part of the gradient. Evidence multiplies exp(base) by (1 + A_u)(1 + A_i), where A = exp(theta0)
-    x n x share^-theta1 x (1 + N)^-theta2 a side; the partition function gets the difference, exactly, entry by entry.
+    `mass` comes in as exp of the base scores of the whole pool (full) or of a weighted sample of it, and goes out as
+    the weights of the dense part of the gradient. Evidence multiplies exp(base) by (1 + A_u)(1 + A_i), where on each
+    side A = exp(theta0) x n x share^-theta1 x (1 + N)^-theta2; the partition function gets the difference, exactly,
+    entry by entry.
     """
     width, pool, loss = x.shape[1], len(bias), 0.0
     place_of = np.zeros(pool, np.int32)
@@ -177,7 +179,7 @@ def softmax_step(
     return loss
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _evidence_of(
     k: int, numbers: Ints, counts: Floats, places: Longs, log_share: Doubles, theta: Doubles,
     place_of: Ints, seen: Ints, amount_a: Doubles, amount_b: Doubles,
@@ -209,7 +211,7 @@ def _evidence_of(
     return n, log_a, log_b
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _theta(dtheta: Doubles, g_a: float, g_b: float, log_share: float, log_a: float, log_b: float) -> None:
     dtheta[0] += g_a
     dtheta[1] -= g_a * log_share
@@ -219,7 +221,7 @@ def _theta(dtheta: Doubles, g_a: float, g_b: float, log_share: float, log_a: flo
     dtheta[5] -= g_b * log_b
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _score(x: Floats, k: int, keys: Floats, e: int, bias: Floats) -> np.float32:
     """bias + x . key, in eight sums side by side so that it runs in vector lanes without reordering by the compiler."""
     width = x.shape[1]
@@ -238,7 +240,7 @@ def _score(x: Floats, k: int, keys: Floats, e: int, bias: Floats) -> np.float32:
     return bias[e] + (((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add(
     g: np.float32, x: Floats, k: int, keys: Floats, e: int,
     dx: Floats, dkeys: Floats, dbias: Floats, touched: NDArray[np.uint8], width: int,
@@ -250,7 +252,7 @@ def _add(
     touched[e] = 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_rows(
     rows: Ints, values: Floats, sums: Floats, dkeys: Floats, dbias: Floats, touched: NDArray[np.uint8]
 ) -> None:
@@ -263,13 +265,13 @@ def add_rows(
             dkeys[e, q] += values[s, q]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark(numbers: Ints, needed: NDArray[np.uint8]) -> None:
     for number in numbers:
         needed[number] = 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def compose(
     needed: NDArray[np.uint8], ids: Floats, indptr: Longs, indices: Ints, weights: Floats, words: Floats,
     out: Floats, first: int, last: int,
@@ -285,7 +287,7 @@ def compose(
                     out[e, q] += w * words[row, q]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def collect(grads: Floats, touched: NDArray[np.uint8], total: Floats, first: int, last: int) -> None:
     """Add the parts of a gradient in order into `total` for the touched rows first..last, and clear them.
 
@@ -306,7 +308,7 @@ def collect(grads: Floats, touched: NDArray[np.uint8], total: Floats, first: int
                 total[e, q] = g
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def to_words(
     touched: NDArray[np.uint8], total: Floats, indptr: Longs, indices: Ints, weights: Floats,
     dwords: Floats, word_touched: NDArray[np.uint8],
@@ -321,7 +323,7 @@ def to_words(
                     dwords[row, q] += w * total[e, q]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def adam(
     x: Floats, total: Floats, touched: NDArray[np.uint8], m: Floats, v: Floats,
     rate: float, penalty: float, step: int, scale: float, first: int, last: int,

@@ -6,6 +6,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from whyrank.kernels import kernel
+
 # Classes of bytes, in an order that lets one comparison ask for two. Bytes of multi-byte characters are LETTER:
 # punctuation beyond ASCII is mapped to ASCII beforehand.
 LETTER, DIGIT, SPACE, HYPHEN, APOSTROPHE, AMPERSAND, BOUNDARY = 0, 1, 2, 3, 4, 5, 6
@@ -32,7 +34,7 @@ Split = tuple[
 ]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def mix(h: np.uint64) -> np.uint64:
     """A bijection of 64 bits that spreads every input bit over the output."""
     h ^= h >> np.uint64(30)
@@ -42,7 +44,7 @@ def mix(h: np.uint64) -> np.uint64:
     return h ^ (h >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_word(word: Bytes) -> np.uint64:
     """The hash of one word given in lower case, as `scan_sentence` computes it."""
     h = FNV_START
@@ -51,7 +53,7 @@ def hash_word(word: Bytes) -> np.uint64:
     return mix(h)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def word_table(hashes: Hashes) -> Hashes:
     """An open-addressing table of word hashes, at most a quarter full; 0 marks a free slot."""
     slots = 8
@@ -66,7 +68,7 @@ def word_table(hashes: Hashes) -> Hashes:
     return table
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def in_table(table: Hashes, h: np.uint64) -> bool:
     last = np.uint64(len(table) - 1)
     slot = h & last
@@ -77,7 +79,7 @@ def in_table(table: Hashes, h: np.uint64) -> bool:
     return False
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def joins(text: Bytes, p: int, end: int, kind: int, classes: Bytes) -> bool:
     """Whether the byte at p, neither letter nor digit, continues a word: don't, B&B, 3.5, 1,000, 7:30."""
     if p == 0 or p >= end - 1:
@@ -88,7 +90,7 @@ def joins(text: Bytes, p: int, end: int, kind: int, classes: Bytes) -> bool:
     return kind == BOUNDARY and before == DIGIT and after == DIGIT and text[p] != 10
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def breaks(text: Bytes, p: int, end: int, kind: int, classes: Bytes, dashes: bool) -> bool:
     """Whether a sentence ends at p: a boundary byte or, with `dashes`, a spaced dash or a gap of three spaces."""
     if kind == BOUNDARY:
@@ -101,7 +103,7 @@ def breaks(text: Bytes, p: int, end: int, kind: int, classes: Bytes, dashes: boo
     return kind == SPACE and after == SPACE and p + 2 < end and classes[text[p + 2]] == SPACE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan_sentence(
     text: Bytes,
     p: int,
@@ -148,7 +150,7 @@ def scan_sentence(
     return count, found, p
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def shingle_set(words: Hashes, first: int, count: int, size: int, out: Hashes) -> int:
     """The distinct shingles of `size` words, sorted, into `out`, and how many; a shorter sentence is one shingle."""
     n = max(1, count - first - size + 1)
@@ -174,7 +176,7 @@ def shingle_set(words: Hashes, first: int, count: int, size: int, out: Hashes) -
     return kept
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def set_key(shingles: Hashes, count: int) -> np.uint64:
     """The key of a set of shingles; never 0."""
     total = np.uint64(count)
@@ -183,7 +185,7 @@ def set_key(shingles: Hashes, count: int) -> np.uint64:
     return mix(total) | np.uint64(1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def split_sentences(
     text: Bytes,
     ends: NDArray[np.int64],
@@ -270,7 +272,7 @@ def split_sentences(
     return keys[:n], starts[:n], lengths[:n], reviews[:n], sizes[:n], counts, examples, foreign
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sentence_shingles(
     text: Bytes,
     starts: NDArray[np.int64],
@@ -299,7 +301,7 @@ def sentence_shingles(
     return indptr, out[:n]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def set_keys(indptr: NDArray[np.int64], shingles: Hashes) -> Hashes:
     """The key of each shingle set of `sentence_shingles`."""
     keys = np.empty(len(indptr) - 1, np.uint64)
@@ -308,7 +310,7 @@ def set_keys(indptr: NDArray[np.int64], shingles: Hashes) -> Hashes:
     return keys
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather_lines(text: Bytes, starts: NDArray[np.int64], lengths: NDArray[np.int32]) -> Bytes:
     """The sentences, each followed by a new line."""
     out = np.empty(lengths.sum() + len(lengths), np.uint8)

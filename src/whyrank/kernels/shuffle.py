@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from whyrank.kernels import kernel
 from whyrank.kernels.rng import GOLDEN, below, draw, mix
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def random_lists(seed: int, users: NDArray[np.int32], items: NDArray[np.int32], pool: int, n: int) -> NDArray[np.int32]:
     """The first `n` of a Fisher-Yates shuffle of 0..pool-1 for every pair; a longer list starts with the shorter."""
     deck = np.arange(pool).astype(np.int32)

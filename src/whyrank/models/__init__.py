@@ -8,6 +8,7 @@ from whyrank import artifacts
 from whyrank.errors import ArtifactError, ParameterError
 from whyrank.models.base import Model
 from whyrank.models.bper import BPER, BPERJ, BPR
+from whyrank.models.bper_plus import BPERPlus
 from whyrank.models.counts import COUNTS, SHARE
 from whyrank.models.neighbours import RICF, RUCF
 from whyrank.models.profile import Profile, ProfileJ
@@ -18,7 +19,7 @@ MODELS: dict[str, type[Model]] = {
     model.id: model
     for model in (
         *(RAND, POP, COUNTS, SHARE, RUCF, RICF),
-        *(CD, PITF, BPER),
+        *(CD, PITF, BPER, BPERPlus),
         *(CDJ, PITFJ, BPERJ, BPR),
         *(Profile, ProfileJ),
     )
@@ -41,6 +42,7 @@ __all__ = [
     "RICF",
     "RUCF",
     "SHARE",
+    "BPERPlus",
     "Model",
     "Profile",
     "ProfileJ",

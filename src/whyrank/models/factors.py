@@ -45,8 +45,9 @@ class FactorModel(Model):
     factor_range: float = parameter(0.1, "factors start uniformly within plus or minus this", at_least=0)
 
     if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Floats: ...  # what is fitted, by the names in `layout`
+        # What is fitted, by the names in `layout`.
+        def __getattr__(self, name: str) -> Floats: ...
+        def __setattr__(self, name: str, value: object) -> None: ...
 
     def tables(self, train: Triplets) -> dict[str, Table]:
         """What is learned."""

@@ -20,13 +20,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
 from whyrank.kernels import profile as kernels
+from whyrank.kernels.metrics import hits
 from whyrank.models.base import Model
 from whyrank.models.counts import evidence_bonus, held_out, quality
 from whyrank.models.parameters import parameter
 from whyrank.ranking.form import Block, Bonus, Floats, Numbers
+from whyrank.ranking.rank import rank_items
 from whyrank.training import Epoch, Run
 from whyrank.training.softmax import Side, SoftmaxSettings, SoftmaxTraining, State, Task, Words
 
@@ -35,6 +38,8 @@ RACE_WITH_WORDS = ((1e-4, 1e-4), (3e-3, 3e-5))
 RACE = ((1e-4, 0.0), (1e-3, 0.0))
 FALL = 0.995  # training ends when validation falls below this part of its best
 CHECKED = 4000  # validation records that decide
+PATIENCE = 3  # epochs without a better ranking of items after which it is enough
+STEPS = 100  # batches are smaller than asked for where an epoch would otherwise have fewer steps
 
 
 @dataclass(kw_only=True, eq=False)
@@ -48,7 +53,7 @@ class Profile(Model):
     factors: int = parameter(32, "length of each side's profile", at_least=1, at_most=1024)
     epochs: int = parameter(5, "passes over the training data at most; it stops when validation falls", at_least=1)
     learning_rate: float = parameter(0.01, "of the first epoch", above=0)
-    batch: int = parameter(512, "records a step", at_least=1)
+    batch: int = parameter(512, "records a step at most", at_least=1)
     words: bool = parameter(True, "use the words of explanations")
     seed: int = parameter(0, "every random choice comes from it", at_least=0)
 
@@ -62,16 +67,8 @@ class Profile(Model):
 
     def _race(self, task: Task, run: Run, learn: Triplets, check: Triplets) -> None:
         """Train every penalty for an epoch, the best one on until validation falls; keep its best state."""
-        from whyrank.data.catalog import Catalog
-
         self.catalog_ = Catalog.of(learn)
-        base = SoftmaxSettings(
-            factors=self.factors,
-            learning_rate=self.learning_rate,
-            batch=self.batch,
-            seed=self.seed,
-            threads=run.threads,
-        )
+        base = self._settings(learn, run)
         penalties = RACE if task.words is None else RACE_WITH_WORDS
         racers = [SoftmaxTraining(task, replace(base, penalty=a, word_penalty=b)) for a, b in penalties]
         scores, states = [], []
@@ -90,6 +87,15 @@ class Profile(Model):
             elif score < FALL * best:
                 break
         self._keep(state)
+
+    def _settings(self, learn: Triplets, run: Run) -> SoftmaxSettings:
+        return SoftmaxSettings(
+            factors=self.factors,
+            learning_rate=self.learning_rate,
+            batch=min(self.batch, max(64, learn.records // STEPS)),
+            seed=self.seed,
+            threads=run.threads,
+        )
 
     def _epoch(self, training: SoftmaxTraining, run: Run, of: int | None = None) -> None:
         begin = time.perf_counter()
@@ -137,43 +143,57 @@ class Profile(Model):
 
 @dataclass(kw_only=True, eq=False)
 class ProfileJ(Profile):
-    """Profile, and items ranked the same way: by a profile of the user's other items and of what the user says."""
+    """Profile, and items ranked the same way: b_i + y_u . k_i with a profile y_u of the user's other items."""
 
     id = "profile-j"
     summary = "Profile with items: joint ranking (whyrank's own, the default)"
     ranks_items = True
     fitted: ClassVar[tuple[str, ...]] = (
         *Profile.fitted,
-        *("item_vectors", "item_bias", "item_by_item_inputs", "item_by_reason_inputs"),
+        *("item_vectors", "item_bias", "item_by_item_inputs"),
     )
 
-    item_epochs: int = parameter(10, "passes over the training data for items", at_least=1)
+    item_epochs: int = parameter(12, "passes for items at most; it stops when validation no longer rises", at_least=1)
 
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
         super()._fit(train, run, validation)
-        learn, _ = held_out(train, validation)
-        words = word_rows(train) if self.words else None
-        settings = SoftmaxSettings(
-            factors=self.factors,
-            learning_rate=self.learning_rate,
-            batch=self.batch,
-            seed=self.seed,
-            threads=run.threads,
-        )
-        training = SoftmaxTraining(item_task(learn, words), settings)
-        for _ in range(self.item_epochs):
+        learn, check = held_out(train, validation)
+        catalog, self.catalog_ = self.catalog_, Catalog.of(learn)
+        training = SoftmaxTraining(item_task(learn), self._settings(learn, run))
+        best, score, when = training.state(), -1.0, 0
+        while training.epochs < self.item_epochs and training.epochs < when + PATIENCE:
             self._epoch(training, run, self.item_epochs)
-        state = training.state()
+            self._keep_items(training.state())
+            now = item_quality(self, check)
+            if now > score:
+                best, score, when = training.state(), now, training.epochs
+        self._keep_items(best)
+        self.catalog_ = catalog
+        self._forget_searches()
+
+    def _keep_items(self, state: State) -> None:
         self.item_vectors_, self.item_bias_ = state.keys, state.bias
-        self.item_by_item_inputs_, self.item_by_reason_inputs_ = state.inputs
+        self.item_by_item_inputs_ = state.inputs[0]
+        self._forget_searches()
 
     def item_keys(self) -> Floats:
         return np.hstack([self.item_vectors_, self.item_bias_[:, None]])
 
     def item_queries(self, users: Numbers) -> Floats:
-        seen, said = self.catalog_.user_items, self.catalog_.user_explanations
-        x = profiles(users, seen, self.item_by_item_inputs_, users, said, self.item_by_reason_inputs_)
+        seen, nobody = self.catalog_.user_items, np.full(len(users), -1, np.int32)
+        nothing = np.zeros((0, 0), np.float32)
+        x = profiles(users, seen, self.item_by_item_inputs_, nobody, seen, nothing)
         return np.hstack([x, np.ones((len(users), 1), np.float32)])
+
+
+def item_quality(model: ProfileJ, validation: Triplets, users: int = 2000, k: int = 10) -> float:
+    """ndcg_paper@k of items for a fixed sample of validation users, by which training is stopped."""
+    relevant = validation.user_items
+    asked = np.flatnonzero(relevant.sizes()).astype(np.int32)
+    asked = np.sort(np.random.default_rng(0).permutation(asked)[:users])
+    ranked = rank_items(model, asked, k).numbers
+    found = hits(ranked, *relevant.take(asked)[:2])
+    return float((found / np.log2(np.arange(2, ranked.shape[1] + 2))).sum(1).mean()) if len(asked) else 0.0
 
 
 def reason_task(train: Triplets, words: Words | None) -> Task:
@@ -186,27 +206,27 @@ def reason_task(train: Triplets, words: Words | None) -> Task:
     return Task(own, train.popularity, sides, (pool, pool), True, words, (words, words))
 
 
-def item_task(train: Triplets, words: Words | None) -> Task:
-    """Predict a record's item from the user's other items and from what else the user says."""
+def item_task(train: Triplets) -> Task:
+    """Predict a record's item from the user's other items (what the user says was tried and did not help)."""
     alone = np.arange(train.records + 1, dtype=np.int64)
     item = CSR(alone, train.record_item, np.ones(train.records, np.int32))
-    sides = (
-        Side(train.record_user, train.user_items, item),
-        Side(train.record_user, train.user_explanations, train.record_explanations),
-    )
+    sides = (Side(train.record_user, train.user_items, item), Side.none(train.records))
     popularity = np.bincount(train.record_item, minlength=len(train.items))
-    sizes = (len(train.items), len(train.explanations))
-    return Task(item, popularity, sides, sizes, False, None, (None, words))
+    return Task(item, popularity, sides, (len(train.items), 0), False)
 
 
 def profiles(
     rows_a: Numbers, relation_a: CSR, inputs_a: Floats, rows_b: Numbers, relation_b: CSR, inputs_b: Floats
 ) -> Floats:
     """Both sides' profiles, side by side; an unknown row (-1) has a profile of zeros."""
-    nothing = (np.zeros(1, np.int64), np.zeros(0, np.int32))
+    nobody, nothing = np.zeros(1, np.int64), np.zeros(0, np.int32)
     everyone = np.arange(len(rows_a), dtype=np.int64)
+    a, b = relation_a, relation_b
     numbers, counts, places = kernels.other_entries(
-        everyone, rows_a, *relation_a, *nothing, rows_b, *relation_b, *nothing, False
+        everyone,
+        *(rows_a, a.indptr, a.indices, a.counts, nobody, nothing),
+        *(rows_b, b.indptr, b.indices, b.counts, nobody, nothing),
+        False,
     )
     x = np.zeros((len(rows_a), inputs_a.shape[1] + inputs_b.shape[1]), np.float32)
     weights = kernels.profile_weights(counts, places)

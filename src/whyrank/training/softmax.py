@@ -35,6 +35,16 @@ class Side:
     relation: CSR
     own: CSR  # record -> its own entries
 
+    @classmethod
+    def none(cls, records: int) -> Side:
+        """A side that says nothing."""
+        empty = CSR(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
+        return cls(np.full(records, -1, np.int32), empty, empty)
+
+    @property
+    def silent(self) -> bool:
+        return not self.relation.rows
+
 
 @dataclass(frozen=True, eq=False)
 class Words:
@@ -70,7 +80,7 @@ class Task:
 class State:
     """What was learned."""
 
-    keys: Floats  # target x 2d
+    keys: Floats  # target x d for each side that speaks
     bias: Floats
     inputs: tuple[Floats, Floats]  # entry x d
     theta: NDArray[np.float64]
@@ -173,10 +183,12 @@ class SoftmaxTraining:
         d, pool = settings.factors, len(task.popularity)
         share = (task.popularity + 0.5) / max(task.popularity.sum(), 1)
         self.log_share: NDArray[np.float64] = np.log(share)
-        self.keys = Vectors(pool, 2 * d, task.words, self.rng, self.crew)
+        widths = [0 if side.silent else d for side in task.sides]
+        self.width = sum(widths)
+        self.keys = Vectors(pool, self.width, task.words, self.rng, self.crew)
         self.inputs = [
-            Vectors(size, d, words, self.rng, self.crew)
-            for size, words in zip(task.inputs, task.input_words, strict=True)
+            Vectors(size, width, words, self.rng, self.crew)
+            for size, width, words in zip(task.inputs, widths, task.input_words, strict=True)
         ]
         self.bias = _Table(self.log_share.astype(np.float32)[:, None].copy())
         self.bias_grads = np.zeros((PARTS, pool, 1), np.float32)
@@ -272,7 +284,7 @@ class SoftmaxTraining:
         """Gradients of one part of a batch, into buffers of its own; answers the loss and the gradient of theta."""
         numbers, counts, places = entries
         first, second = self.inputs
-        x = np.zeros((len(records), 2 * self.settings.factors), np.float32)
+        x = np.zeros((len(records), self.width), np.float32)
         weights = kernels.profile_weights(counts, places)
         kernels.gather_profiles(numbers, weights, places, first.value, second.value, x)
         mass = x @ transposed
@@ -290,7 +302,7 @@ class SoftmaxTraining:
             dbias += mass.sum(0)
             touched[:] = 1
         else:
-            kernels.add_rows(drawn, mass.T @ x, mass.sum(0), dkeys, dbias, touched)
+            kernels.add_rows(drawn, (mass.T @ x).astype(np.float32), mass.sum(0), dkeys, dbias, touched)
         kernels.spread_gradients(
             numbers, weights, places, dx, first.grads[h], first.touched[h], second.grads[h], second.touched[h]
         )

@@ -1,0 +1,116 @@
+"""Command: experiment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whyrank.cli.app import (
+    Columns,
+    Data,
+    Json,
+    Seed,
+    Threads,
+    command,
+    console,
+    note,
+    print_json,
+    progress,
+    read_data,
+)
+from whyrank.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from whyrank.data import Split
+
+NAMES = "datasets, ranking, mu, sparsity, alpha, joint, cases, relation, beyond"
+QUIET = 15.0  # seconds between lines where no bar can be drawn
+
+
+@command("experiment", "whyrank experiment all triplets.parquet -o report")
+def experiment_command(
+    name: Annotated[str, typer.Argument(help=f"all, or some of: {NAMES}; separated by commas.")],
+    data: Data,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for the report.")],
+    splits: Annotated[int, typer.Option(help="How many splits; of a split folder: at most that many.", min=1)] = 5,
+    models: Annotated[str | None, typer.Option(help="Model ids, separated by commas.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A folder of configurations that `whyrank tune` wrote.")] = None,
+    pairs: Annotated[list[str] | None, typer.Option("--pair", help="A case to show: --pair user,item.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Where runs are kept; OUTPUT/runs unless given.")] = None,
+    seed: Seed = 0,
+    threads: Threads = None,
+    columns: Columns = None,
+    json: Json = False,
+) -> None:
+    """Make the paper's tables and figures, and more, from any data set; what was run before is not run again."""
+    from whyrank.experiments.cache import Cache
+    from whyrank.experiments.lab import Lab, read_configs
+    from whyrank.experiments.suite import names_of, run
+
+    names = names_of(name)
+    lab = Lab(
+        name=data.resolve().name.split(".")[0],
+        splits=read_or_draw(data, splits, seed, columns),
+        cache=Cache(cache or output / "runs"),
+        configs=read_configs(config),
+        models=models.lower().split(",") if models else None,
+        pairs=[_pair(text) for text in pairs or []],
+        threads=threads,
+    )
+    with progress(json) as bar:
+        page, found = run(names, lab, output, teller(bar, quiet=json))
+    for model, reason in lab.skipped.items():
+        note(f"{model} was left out: {reason}")
+    if json:
+        print_json(found | {"report": page})
+    else:
+        note(f"report -> {page}")
+
+
+def read_or_draw(data: Path, count: int, seed: int, columns: str | None) -> list[Split]:
+    """The splits of a folder that has some, or fresh ones."""
+    from whyrank.data import read_splits
+    from whyrank.data import splits as draw
+    from whyrank.data.split import is_split, split_numbers
+    from whyrank.errors import DataError
+
+    if data.is_dir():
+        try:
+            numbered = is_split(data) or bool(split_numbers(data))
+        except DataError:
+            numbered = False
+        if numbered:
+            found = read_splits(data)
+            if len(found) < count:
+                note(f"{data} holds {len(found)} of the {count} splits asked for; using those")
+            return found[:count]
+    return draw(read_data(data, columns), count, seed=seed)
+
+
+def teller(bar: Progress, quiet: bool) -> Callable[[str, int, int], None]:
+    """Draws runs as they start; where nothing can be drawn, says now and then how far it is."""
+    task = bar.add_task("running", total=None, remark="")
+    drawn, begin, last = console(stderr=True).is_terminal, time.monotonic(), time.monotonic()
+
+    def tell(what: str, done: int, of: int) -> None:
+        nonlocal last
+        bar.update(task, description=what, completed=done, total=of)
+        now = time.monotonic()
+        if not quiet and not drawn and done and now - last > QUIET:
+            last = now
+            note(f"{done} of {of} runs, about {(now - begin) / done * (of - done):.0f} s left ({what})")
+
+    return tell
+
+
+def _pair(text: str) -> tuple[str, str]:
+    user, comma, item = text.partition(",")
+    if not comma:
+        raise ParameterError(f"--pair takes user,item, not {text!r}")
+    return user, item

@@ -1,0 +1,93 @@
+"""Command: tune."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from whyrank.cli.app import (
+    Columns,
+    Data,
+    Json,
+    Number,
+    Seed,
+    Threads,
+    command,
+    console,
+    note,
+    print_json,
+    progress,
+)
+from whyrank.errors import ParameterError
+
+TRIALS = 40
+
+
+@command("tune", "whyrank tune triplets.parquet --model bper --trials 40 -o configs/bper.json")
+def tune_command(
+    data: Data,
+    model: Annotated[str, typer.Option(help="Which model, see `whyrank models`.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The configuration to write, a .json file.")],
+    trials: Annotated[int | None, typer.Option(help=f"How many trials in all; {TRIALS} unless given.", min=1)] = None,
+    seconds: Annotated[float | None, typer.Option(help="Start no trial after so many seconds.", min=0)] = None,
+    sampler: Annotated[str, typer.Option(help="tpe, or grid (the paper's).")] = "tpe",
+    space: Annotated[Path | None, typer.Option(help="A search space of your own, a JSON file.")] = None,
+    number: Number = 1,
+    seed: Seed = 0,
+    threads: Threads = None,
+    columns: Columns = None,
+    json: Json = False,
+) -> None:
+    """Find good parameters on validation records; `whyrank fit --config` and `experiment --config` read them.
+
+    Trials are kept beside the output (.sqlite), so that an interrupted search goes on and a longer one adds to it.
+    """
+    from rich.table import Table
+
+    from whyrank.cli.experiment import read_or_draw
+    from whyrank.experiments.spaces import space_of
+    from whyrank.experiments.tuning import tune
+
+    if output.suffix != ".json":
+        raise ParameterError(f"-o is {str(output)!r}; name a .json file")
+    where = space_of(model, sampler, space)
+    splits = read_or_draw(data, number, seed, columns)
+    if number > len(splits):
+        raise ParameterError(f"--number is {number}; {data} has {len(splits)} splits")
+    if trials is None and seconds is None and sampler == "tpe":
+        trials = TRIALS
+    with progress(json) as bar:
+        task = bar.add_task(f"tuning {model}", total=trials, remark="")
+
+        def tell(done: int, of: int | None, what: str) -> None:
+            bar.update(task, completed=done, total=of, remark=what)
+            if not json and not console(stderr=True).is_terminal:
+                note(f"{done}{f' of {of}' if of else ''}: {what}")
+
+        found = tune(
+            model.lower(),
+            splits[number - 1],
+            where,
+            sampler=sampler,  # type: ignore[arg-type]
+            trials=trials,
+            seconds=seconds,
+            storage=output.with_suffix(".sqlite"),
+            seed=seed,
+            threads=threads,
+            tell=tell,
+        )
+    found.write(output)
+    if json:
+        print_json(found.document() | {"output": output})
+        return
+    table = Table(title=f"{found.model}: best of {len(found.trials)} trials on validation", title_justify="left")
+    table.add_column("parameter")
+    table.add_column("value", justify="right")
+    for name, value in found.parameters.items():
+        table.add_row(name, f"{value:.4g}" if isinstance(value, float) else str(value))
+    for kind, measured in zip(found.tasks, found.values, strict=True):
+        table.add_row(f"NDCG@10 of {kind}", f"{100 * measured:.3f} %")
+    console().print(table)
+    note(f"{output}; all trials in {output.with_suffix('.csv')}")

@@ -1,0 +1,293 @@
+"""Tuning with Optuna, on validation records only: one objective, or two for models that rank items, too."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from whyrank.atomic import new_file
+from whyrank.data.split import Split
+from whyrank.errors import DataError, MissingExtra, ParameterError, TrainingError
+from whyrank.evaluation import evaluate
+from whyrank.experiments import measures
+from whyrank.experiments.cache import digest
+from whyrank.experiments.report import csv_table
+from whyrank.experiments.spaces import Space
+from whyrank.models import Model, model_class
+from whyrank.models.factors import FactorModel
+from whyrank.training import Epoch, Monitor, Run, Storage
+from whyrank.version import __version__
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+    from optuna.samplers import BaseSampler
+    from optuna.trial import FrozenTrial
+
+SAMPLE = 4000  # validation pairs that are ranked at each look
+Sampler = Literal["tpe", "grid"]
+Tell = Callable[[int, int | None, str], None]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The best configuration, and how it was found. Values are ndcg_paper@10 on validation (explanations[, items])."""
+
+    model: str
+    parameters: dict[str, object]
+    values: list[float]
+    trials: list[dict[str, Any]]  # number, state, parameters, values
+    front: list[dict[str, Any]]  # of two objectives: the trials that no other beats in both
+    about: dict[str, object]
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """What each value measures."""
+        return ("items",) if self.model == "bpr" else ("explanations", "items")[: len(self.values)]
+
+    def document(self) -> dict[str, object]:
+        """What `whyrank fit --config` reads, with its origin."""
+        found: dict[str, object] = {"model": self.model, "parameters": self.parameters}
+        found |= {"validation": dict(zip(self.tasks, self.values, strict=True)), "about": self.about}
+        return found | ({"front": self.front} if self.front else {})
+
+    def write(self, path: str | Path) -> Path:
+        """The configuration, and beside it all trials as CSV and the front as a picture."""
+        path = Path(path)
+        names = sorted({name for trial in self.trials for name in trial["parameters"]})
+        rows = [
+            [trial["number"], trial["state"], *(trial["parameters"].get(name, "") for name in names), *trial["values"]]
+            for trial in self.trials
+        ]
+        table = csv_table(["trial", "state", *names, *self.tasks], rows)
+        files = {".csv": table.encode()}
+        if self.front:
+            files[".svg"], files[".png"] = self.picture()
+        files[".json"] = (json.dumps(self.document(), indent=2, default=str) + "\n").encode()
+        for suffix, content in files.items():
+            with new_file(path if suffix == ".json" else path.with_suffix(suffix)) as aside:
+                aside.write_bytes(content)
+        return path
+
+    def picture(self) -> tuple[bytes, bytes]:
+        """All trials of two objectives, the front joined, the choice named."""
+        from whyrank.experiments.plots import front
+
+        points = [tuple(100 * value for value in trial["values"]) for trial in self.trials if trial["values"]]
+        edge = [tuple(100 * value for value in trial["values"]) for trial in self.front]
+        chosen = tuple(100 * value for value in self.values)
+        labels = ("explanations: NDCG@10 on validation (%)", "items: NDCG@10 on validation (%)")
+        svg, png = front(f"front of {self.model}", points, edge, chosen, *labels)
+        return svg.encode(), png
+
+
+def tune(
+    model: str,
+    split: Split,
+    space: Space,
+    *,
+    sampler: Sampler = "tpe",
+    trials: int | None = None,
+    seconds: float | None = None,
+    storage: str | Path | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    tell: Tell | None = None,
+) -> Tuned:
+    """Search for the parameters that rank validation best; the test part is never looked at.
+
+    `trials` counts those of earlier runs that `storage` (an SQLite file) holds; `seconds` bounds this run.
+    """
+    if not split.validation_records.size:
+        raise DataError("the validation part is empty", expected="a split with validation records")
+    if sampler not in ("tpe", "grid"):
+        raise ParameterError(f"sampler is {sampler!r}; use tpe or grid")
+    search = _Search(model, split, space, threads)
+    study = _study(search, sampler, storage, seed)
+    size = search.grid_size() if sampler == "grid" else None
+    wanted = min(each for each in (trials, size, math.inf) if each is not None)
+    finished = [trial for trial in study.trials if trial.state.is_finished()]
+    left = None if wanted == math.inf else max(int(wanted) - len(finished), 0)
+
+    def after(study: Study, trial: FrozenTrial) -> None:
+        if tell:
+            done = sum(each.state.is_finished() for each in study.trials)
+            values = trial.values if trial.state.name == "COMPLETE" else []
+            shown = " / ".join(f"{100 * value:.3f}" for value in values) or trial.state.name.lower()
+            tell(done, None if wanted == math.inf else int(wanted), f"trial {trial.number}: {shown}")
+
+    if left != 0:
+        study.optimize(search, n_trials=left, timeout=seconds, callbacks=[after])
+    return _tuned(search, study, sampler)
+
+
+class _Search:
+    """The objective: fit, sweep mu, and answer ndcg_paper on validation."""
+
+    def __init__(self, model: str, split: Split, space: Space, threads: int | None) -> None:
+        self.kind, self.split, self.space, self.threads = model_class(model), split, space, threads
+        self.joint = self.kind.ranks_items and self.kind.id != "bpr"
+        # epochs of factor models are looked at during one fit, where there is one objective to prune by
+        self.looks: list[int] = []
+        if issubclass(self.kind, FactorModel) and not self.kind.ranks_items and isinstance(space.get("epochs"), list):
+            self.looks = sorted(space["epochs"])
+        self.searched = {name: values for name, values in space.items() if not (self.looks and name == "epochs")}
+
+    def __call__(self, trial: Trial) -> float | tuple[float, float]:
+        import optuna
+
+        parameters = {name: suggest(trial, name, values) for name, values in self.searched.items()}
+        if self.looks:
+            parameters["epochs"] = self.looks[-1]
+        model = self.kind(**parameters)
+        watch = Watch(model, self.split, self.looks, None if self.joint else trial, self.threads)
+        try:
+            model.fit(self.split.train, self.split.validation, Run(threads=self.threads, monitors=(watch,)))
+        except TrainingError:
+            trial.set_user_attr("parameters", parameters)
+            return (0.0, 0.0) if self.joint else 0.0
+        if watch.pruned:
+            trial.set_user_attr("parameters", parameters)
+            raise optuna.TrialPruned
+        value, epochs, mu = watch.best or watch.look(0)
+        parameters |= ({"epochs": epochs} if self.looks else {}) | ({} if mu is None else {"mu": mu})
+        trial.set_user_attr("parameters", parameters)
+        if self.kind.id == "bpr":
+            return self._items(model)
+        return (value, self._items(model)) if self.joint else value
+
+    def _items(self, model: Model) -> float:
+        found = evaluate(model, self.split.validation, beyond_accuracy=False, threads=self.threads).recommendation
+        return found["ndcg_paper"] if found else 0.0
+
+    def grid_size(self) -> int:
+        return math.prod(len(values) for values in self.searched.values())
+
+
+class Watch(Monitor):
+    """Looks at validation after the epochs given, sweeps mu, remembers the best, and stops what Optuna gives up."""
+
+    def __init__(
+        self, model: Model, split: Split, looks: list[int], trial: Trial | None, threads: int | None = None
+    ) -> None:
+        self.model, self.looks, self.trial, self.threads = model, set(looks), trial, threads
+        self.validation = measures.sample(split.validation, SAMPLE)
+        self.best: tuple[float, int, float | None] | None = None  # value, epochs, mu
+        self.pruned = False
+
+    def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
+        if storage is None or epoch.number not in self.looks or not isinstance(self.model, FactorModel):
+            return False
+        for table, (factors, bias) in self.model.layout.items():
+            setattr(self.model, f"{factors}_", storage.factors(table))
+            if bias is not None:
+                setattr(self.model, f"{bias}_", storage.bias(table))
+        value, _, _ = self.look(epoch.number)
+        if self.trial is None:
+            return False
+        self.trial.report(value, epoch.number)
+        self.pruned = epoch.number < epoch.of and self.trial.should_prune()
+        return self.pruned
+
+    def look(self, epoch: int) -> tuple[float, int, float | None]:
+        """ndcg_paper of the model as it is, the epoch, and the mu that is best for it."""
+        self.model._forget_searches()
+        mu = measures.choose_mu(self.model, self.validation, self.threads) if hasattr(self.model, "mu") else None
+        found = (measures.means(self.model, self.validation, self.threads)["ndcg_paper"], epoch, mu)
+        if self.best is None or found[0] > self.best[0]:
+            self.best = found
+        return found
+
+
+def suggest(trial: Trial, name: str, values: Any) -> Any:
+    """A value from a list or a range."""
+    if isinstance(values, list):
+        return trial.suggest_categorical(name, values)
+    log = bool(values.get("log", False))
+    if values.get("int"):
+        return trial.suggest_int(name, int(values["low"]), int(values["high"]), log=log)
+    return trial.suggest_float(name, float(values["low"]), float(values["high"]), log=log)
+
+
+def _study(search: _Search, sampler: Sampler, storage: str | Path | None, seed: int) -> Study:
+    try:
+        import optuna
+    except ImportError:
+        raise MissingExtra("tune", "tuning") from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    facts: Mapping[str, object] = {
+        "model": search.kind.id,
+        "data": search.split.train.digest() + search.split.validation.digest(),
+        "space": search.space,
+        "sampler": sampler,
+        "version": __version__,
+    }
+    if storage is not None:
+        Path(storage).parent.mkdir(parents=True, exist_ok=True)
+    study = optuna.create_study(
+        storage=None if storage is None else f"sqlite:///{Path(storage).resolve()}",
+        study_name=f"{search.kind.id} {digest(facts)}",
+        directions=["maximize"] * (2 if search.joint else 1),
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=20),
+        load_if_exists=True,
+    )
+    study.sampler = _sampler(search, sampler, seed, len(study.trials))
+    return study
+
+
+def _sampler(search: _Search, sampler: Sampler, seed: int, done: int) -> BaseSampler:
+    from optuna.samplers import GridSampler, TPESampler
+
+    if sampler == "grid":
+        return GridSampler(search.searched, seed=seed)
+    return TPESampler(seed=seed + done)  # a resumed search must not draw its first trials again
+
+
+def _tuned(search: _Search, study: Study, sampler: Sampler) -> Tuned:
+    trials = [
+        {
+            "number": trial.number,
+            "state": trial.state.name.lower(),
+            "parameters": trial.user_attrs.get("parameters", trial.params),
+            "values": list(trial.values) if trial.state.name == "COMPLETE" else [],
+        }
+        for trial in study.trials
+        if trial.state.is_finished()
+    ]
+    complete = [trial for trial in trials if trial["values"]]
+    if not complete:
+        raise ParameterError("no trial came to its end; give more --trials or --seconds")
+    front = sorted(pareto(complete), key=lambda trial: trial["values"]) if search.joint else []
+    chosen = balanced(front) if front else max(complete, key=lambda trial: trial["values"][0])
+    about = {
+        "data": search.split.data.digest(),
+        "split": search.split.info,
+        "sampler": sampler,
+        "trials": len(trials),
+        "pruned": sum(trial["state"] == "pruned" for trial in trials),
+        "metric": "ndcg_paper@10 on validation",
+        "whyrank": __version__,
+    }
+    return Tuned(search.kind.id, chosen["parameters"], chosen["values"], trials, front, about)
+
+
+def pareto(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that no other trial equals in all values and beats in one."""
+
+    def beaten(trial: dict[str, Any]) -> bool:
+        mine = trial["values"]
+        return any(
+            all(a >= b for a, b in zip(other["values"], mine, strict=True)) and other["values"] != mine
+            for other in trials
+        )
+
+    return [trial for trial in trials if not beaten(trial)]
+
+
+def balanced(front: list[dict[str, Any]]) -> dict[str, Any]:
+    """Good for both tasks: the largest product of both values, each relative to the best of its kind."""
+    tops = [max(trial["values"][side] for trial in front) or 1.0 for side in (0, 1)]
+    return max(front, key=lambda trial: (trial["values"][0] / tops[0]) * (trial["values"][1] / tops[1]))

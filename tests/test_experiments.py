@@ -1,0 +1,230 @@
+"""Experiments: every one writes its part, runs are remembered, reports stand alone, figures come from plain oracles."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from whyrank.data import CSR, Split, Triplets, splits
+from whyrank.errors import ParameterError
+from whyrank.evaluation import evaluate
+from whyrank.experiments import lab as lab_module
+from whyrank.experiments import strata
+from whyrank.experiments.cache import Cache, Result, digest
+from whyrank.experiments.jobs import Job
+from whyrank.experiments.lab import Lab, read_configs
+from whyrank.experiments.published import AMAZON, published_for
+from whyrank.experiments.report import Report, latex_text
+from whyrank.experiments.suite import EXPERIMENTS, names_of, run
+from whyrank.models import BPER
+
+pytest.importorskip("matplotlib")
+QUICK: dict[str, dict[str, object]] = {
+    name: {"epochs": 3, "factors": 4} for name in ("cd", "pitf", "bper", "bper-j", "profile")
+}
+MODELS = ["pop", "bper", "profile", "bper-j"]
+
+
+@pytest.fixture(scope="module")
+def parts(data: Triplets) -> list[Split]:
+    return splits(data, 2, seed=4)
+
+
+@pytest.fixture(scope="module")
+def made(parts: list[Split], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with every experiment."""
+    folder = tmp_path_factory.mktemp("report")
+    run(names_of("all"), Lab("toy", parts, Cache(folder / "runs"), QUICK, MODELS), folder)
+    return folder
+
+
+def toy_lab(parts: list[Split], folder: Path) -> Lab:
+    return Lab("toy", parts[:1], Cache(folder), QUICK, ["pop", "bper"])
+
+
+# -- the report --------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_opens_without_network_and_is_small(made: Path) -> None:
+    page = (made / "report.html").read_text()
+    assert len(page) < 2_000_000
+    for link in re.findall(r"(?:src|href)=['\"]([^'\"]*)", page):
+        assert link.startswith("#"), link
+    assert "@import" not in page
+    assert "width=device-width" in page
+
+
+def test_every_experiment_has_results(made: Path) -> None:
+    results = json.loads((made / "results.json").read_text())["experiments"]
+    assert set(results) == set(EXPERIMENTS)
+    assert all(results.values())
+
+
+def test_ids_of_pictures_do_not_collide_on_one_page(made: Path) -> None:
+    pictures = [set(re.findall(r'id="(m[0-9a-f]+|p[0-9a-f]+)"', p.read_text())) for p in made.glob("figures/*.svg")]
+    assert sum(map(len, pictures)) == len(set().union(*pictures))
+
+
+def test_each_picture_is_there_as_svg_and_png_with_a_caption(made: Path) -> None:
+    text = (made / "report.md").read_text()
+    names = {path.stem for path in (made / "figures").iterdir()}
+    assert names == {"mu", "sparsity", "alpha", "popularity", "known", "cost", "options"}
+    for name in names:
+        assert (made / "figures" / f"{name}.svg").is_file()
+        caption = re.search(rf"!\[([^\]]*)\]\(figures/{name}.png\)", text)
+        assert caption
+        assert "Data: toy; means over 2 splits" in caption[1]
+
+
+def test_the_table_of_methods_says_what_evaluate_says(made: Path, parts: list[Split]) -> None:
+    rows = {row[0]: row for row in csv.reader((made / "tables" / "ranking.csv").read_text().splitlines())}
+    models = [BPER(epochs=3, factors=4).fit(part) for part in parts]
+    expected = []
+    for model, part in zip(models, parts, strict=True):
+        scores = []
+        for model.mu in np.arange(11) / 10:
+            scores.append(evaluate(model, part.validation).explanation["ndcg_paper"])
+        model.mu = int(np.argmax(scores)) / 10
+        expected.append(evaluate(model, part).explanation["ndcg_paper"])
+    assert rows["bper"][1].startswith(f"{100 * np.mean(expected):.3f} ")
+
+
+def test_latex_has_no_bare_marks(made: Path) -> None:
+    for path in made.glob("tables/*.tex"):
+        for line in path.read_text().splitlines():
+            assert not re.search(r"(?<!\\)[%_#]", line), f"{path.name}: {line}"
+    assert latex_text("50% a_b & 1‰ ↑") == r"50\% a\_b \& 1\textperthousand{} $\uparrow$"
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_run_fits_nothing_and_writes_the_same(
+    parts: list[Split], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["ranking", "mu", "relation"]
+    run(names, toy_lab(parts, tmp_path / "runs"), tmp_path / "one")
+    monkeypatch.setattr(lab_module.Lab, "_run", lambda *_: pytest.fail("ran again"))
+    run(names, toy_lab(parts, tmp_path / "runs"), tmp_path / "two")
+    for name in ("report.html", "report.md", "results.json", "tables/ranking.tex", "figures/mu.svg"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_an_interrupted_run_goes_on(parts: list[Split], tmp_path: Path) -> None:
+    def stop(what: str, done: int, of: int) -> None:
+        if done == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(["ranking"], toy_lab(parts, tmp_path), tmp_path / "report", stop)
+    seen: list[int] = []
+    run(["ranking"], toy_lab(parts, tmp_path), tmp_path / "report", lambda what, done, of: seen.append(of))
+    assert seen[-1] == 1
+
+
+def test_a_key_changes_with_everything_that_matters(parts: list[Split], tmp_path: Path) -> None:
+    lab = Lab("toy", parts, Cache(tmp_path), QUICK)
+    jobs = [Job("bper", 0), Job("bper", 1), Job("pitf", 0), Job("bper", 0, "mu"), Job("bper", 0, share=0.3)]
+    jobs += [Job("bper", 0, parameters=(("mu", 0.7),)), Job("bper", 0, parameters=(("factors", 5),))]
+    assert len({digest(lab.key(job)) for job in jobs}) == len(jobs)
+    assert digest(lab.key(Job("bper", 0))) == digest(Lab("other", parts, Cache(tmp_path), QUICK).key(Job("bper", 0)))
+
+
+def test_a_cache_gives_back_what_it_took_and_survives_damage(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.save({"a": 1}, Result({"x": 0.25}, {"lists": np.arange(6, dtype=np.int32).reshape(2, 3)}))
+    found = cache.load({"a": 1.0})
+    assert found is not None
+    assert found.facts == {"x": 0.25}
+    assert found.arrays["lists"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    cache.path({"a": 1}).write_bytes(b"PK\x03\x04 damaged")
+    assert cache.load({"a": 1}) is None
+    assert cache.load({"a": 2}) is None
+
+
+def test_a_model_that_cannot_run_is_left_out_with_its_reason(parts: list[Split], tmp_path: Path) -> None:
+    lab = Lab("toy", parts[:1], Cache(tmp_path), QUICK | {"pitf": {"factors": -1}}, ["pop", "pitf", "bper"])
+    _, facts = run(["ranking"], lab, tmp_path / "report")
+    assert "factors is -1" in facts["skipped"]["pitf"]
+    assert "pitf was left out" in (tmp_path / "report" / "report.md").read_text()
+
+
+def test_configurations_are_read_by_model_and_bad_ones_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"model": "bper", "parameters": {"factors": 7}, "about": 1}')
+    assert read_configs(tmp_path) == {"bper": {"factors": 7}}
+    (tmp_path / "b.json").write_text('{"model": "bper", "parameters": {}}')
+    with pytest.raises(ParameterError, match="second"):
+        read_configs(tmp_path)
+    (tmp_path / "b.json").write_text("{}")
+    with pytest.raises(ParameterError, match="configuration"):
+        read_configs(tmp_path)
+
+
+def test_unknown_experiments_and_pairs_are_refused(parts: list[Split], tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="unknown experiment"):
+        names_of("rankings")
+    lab = toy_lab(parts, tmp_path)
+    lab.pairs = [("nobody", "nothing")]
+    with pytest.raises(ParameterError, match="not a test pair"):
+        run(["cases"], lab, tmp_path / "report")
+
+
+def test_the_relations_hold_as_mended_and_not_as_printed(made: Path) -> None:
+    claims = json.loads((made / "results.json").read_text())["experiments"]["relation"]["claims"]
+    verdicts = {claim["claim"]: claim["verdict"] for claim in claims}
+    assert [verdicts[claim] for claim in sorted(verdicts)] == [
+        "no" if "printed" in claim else "yes" for claim in sorted(verdicts)
+    ]
+    assert {claim["verdict"] for claim in claims} == {"yes", "no"}
+
+
+# -- figures -----------------------------------------------------------------------------------------------------------
+
+
+def test_strata_of_popularity_hold_a_third_each() -> None:
+    strata_of = strata.popularity_strata(np.array([0, 6, 1, 2, 3, 3, 3]))
+    assert strata_of.tolist() == [2, 0, 2, 2, 1, 1, 2]
+
+
+def test_accuracy_in_strata_and_by_propensity_agrees_with_plain_loops() -> None:
+    rng = np.random.default_rng(5)
+    lists = np.array([rng.permutation(30)[:10] for _ in range(40)], np.int32)
+    sets = [np.sort(rng.permutation(30)[: rng.integers(1, 13)]) for _ in range(40)]
+    sizes = np.array([len(each) for each in sets])
+    relevant = CSR(
+        np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(sets).astype(np.int32), np.ones(sizes.sum(), np.int32)
+    )
+    groups, popularity = rng.integers(0, 3, 30), rng.integers(0, 50, 30)
+    gains = [1 / np.log2(place + 2) for place in range(10)]
+    weight = (popularity + 1.0) ** -0.5
+    expected: list[list[float]] = [[], [], []]
+    reached = best = 0.0
+    for row, said in zip(lists, sets, strict=True):
+        for group in range(3):
+            wanted = [e for e in said if groups[e] == group]
+            if wanted:
+                gain = sum(g for g, e in zip(gains, row, strict=True) if e in wanted)
+                expected[group].append(gain / sum(gains[: len(wanted)]))
+        reached += sum(g * weight[e] for g, e in zip(gains, row, strict=True) if e in said)
+        best += sum(g * w for g, w in zip(gains, sorted(weight[said], reverse=True), strict=False))
+    assert strata.by_explanation(lists, relevant, groups, 3) == pytest.approx([np.mean(each) for each in expected])
+    assert strata.weighted_ndcg(lists, relevant, popularity) == pytest.approx(reached / best)
+
+
+def test_published_figures_stand_beside_the_papers_own_sets_only(data: Triplets) -> None:
+    class Sizes:
+        users, items, explanations = (range(size) for size in AMAZON.sizes)
+
+    assert published_for(Sizes()) is AMAZON  # type: ignore[arg-type]
+    assert published_for(data) is None
+
+
+def test_a_report_escapes_what_users_wrote() -> None:
+    report = Report("<b>", "").paragraph("<script>").table(["a"], [["<i>x</i>"]], name="t")
+    assert "<script>" not in report.html()
+    assert "<i>" not in report.html()
