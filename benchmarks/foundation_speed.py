@@ -1,6 +1,6 @@
 """How quick the ground is: importing, help, reading and interning. Best of several runs, each in a process of its own.
 
-    python benchmarks/foundation_speed.py [triplets.parquet]
+python benchmarks/foundation_speed.py [triplets.parquet]
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def main() -> None:
     print(f"whyrank --help              {best([sys.executable, '-m', 'whyrank', '--help']):.3f} s (limit 0.5)")
     for path in sys.argv[1:]:
         lines = [
-            subprocess.run([sys.executable, "-c", READ, path], check=True, capture_output=True, text=True).stdout.strip()
+            subprocess.run(
+                [sys.executable, "-c", READ, path], check=True, capture_output=True, text=True
+            ).stdout.strip()
             for _ in range(3)
         ]
         print(f"read, intern and index {path}: {min(lines)} (limits 2 s, 500 MB)")

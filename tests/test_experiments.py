@@ -228,3 +228,36 @@ def test_a_report_escapes_what_users_wrote() -> None:
     report = Report("<b>", "").paragraph("<script>").table(["a"], [["<i>x</i>"]], name="t")
     assert "<script>" not in report.html()
     assert "<i>" not in report.html()
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_tune_writes_fit_and_experiment_read(
+    parts: list[Split], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("optuna")
+    from whyrank.cli import main
+    from whyrank.data import write_splits
+
+    def call(*arguments: object) -> dict[str, object]:
+        with pytest.raises(SystemExit) as end:
+            main([*map(str, arguments), "--json"])
+        assert end.value.code == 0
+        return json.loads(capsys.readouterr().out)
+
+    folder = write_splits(parts, tmp_path / "split")
+    space = tmp_path / "space.json"
+    space.write_text('{"factors": [3, 5], "epochs": [2, 4], "learning_rate": [0.05]}')
+    config = tmp_path / "configs" / "bper.json"
+    found = call("tune", folder, "--model", "bper", "--sampler", "grid", "--space", space, "-o", config)
+    assert found["model"] == "bper"
+    assert call("fit", folder, "--config", config, "-o", tmp_path / "model")["model"] == "bper"
+    pair = (
+        parts[0].test.users.ids[int(parts[0].test.record_user[0])],
+        parts[0].test.items.ids[int(parts[0].test.record_item[0])],
+    )
+    options = ("--models", "pop,bper", "--config", config.parent, "--splits", 1, "--pair", ",".join(pair))
+    report = call("experiment", "ranking,cases", folder, "-o", tmp_path / "report", *options)
+    assert Path(str(report["report"])).is_file()
+    assert report["experiments"]["cases"]["cases"][0]["user"] == pair[0]  # type: ignore[index]

@@ -113,6 +113,14 @@ def progress(quiet: bool = False) -> Iterator[Progress]:
         yield bar
 
 
+def warn_first_run() -> None:
+    """Say so when kernels will have to be compiled, which takes some seconds once."""
+    from whyrank.kernels import first_run
+
+    if sys.stderr.isatty() and first_run():
+        note("compiling kernels: once after an installation, some ten seconds")
+
+
 def read_data(path: Path, columns: str | None = None, on_error: str = "raise", number: int = 1) -> Triplets:
     """Read triplets as every command does, and say what was skipped."""
     from whyrank.data import read

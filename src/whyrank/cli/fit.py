@@ -21,6 +21,7 @@ from whyrank.cli.app import (
     print_json,
     progress,
     read_data,
+    warn_first_run,
 )
 from whyrank.errors import ParameterError
 
@@ -50,6 +51,7 @@ def fit_command(
     """Fit a model to triplets (of a split folder: to its training part) and save it."""
     from whyrank.training import Run
 
+    warn_first_run()
     chosen = make_model(model, settings, config)
     triplets = read_data(data, columns, on_error, number)
     checkpoint = output.parent / f".{output.name}.checkpoint"

@@ -18,6 +18,7 @@ from whyrank.cli.app import (
     note,
     print_json,
     progress,
+    warn_first_run,
 )
 from whyrank.errors import ParameterError
 
@@ -93,6 +94,7 @@ def compare_command(
 
     if form not in ("table", "markdown", "latex"):
         raise ParameterError(f"--format is {form!r}; use table, markdown or latex")
+    warn_first_run()
     parts = [read_split(split, number)] if number else read_splits(split)
     chosen = {name: _model(name, settings) for name in models.split(",")}
     with progress(json) as bar:

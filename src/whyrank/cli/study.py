@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 study_app = typer.Typer(
     help="The blind study: people choose which of two models' lists is closer to what was really said.",
+    epilog="Example: `whyrank study create split model_a model_b --cases 10`",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )

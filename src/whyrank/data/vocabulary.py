@@ -65,10 +65,14 @@ class Vocabulary:
         self, terms: Iterable[object] | pl.Series, missing: Literal["error", "negative"] = "error"
     ) -> NDArray[np.int32]:
         """Numbers of the given ids; unknown ones raise UnknownId or become -1."""
-        series = _as_strings(terms)
-        found = self._few(series.to_list()) if len(series) <= FEW else self._many(series)
+        if isinstance(terms, list) and len(terms) <= FEW:  # no detour through a column for single look-ups
+            asked: list[str | None] | pl.Series = [None if term is None else str(term) for term in terms]
+        else:
+            series = _as_strings(terms)
+            asked = series.to_list() if len(series) <= FEW else series
+        found = self._many(asked) if isinstance(asked, pl.Series) else self._few(asked)
         if missing == "error" and len(found) and found.min() < 0:
-            self._raise_unknown(series[int(np.argmin(found))])
+            self._raise_unknown(asked[int(np.argmin(found))])
         return found
 
     def terms(self, numbers: NDArray[np.integer]) -> pl.Series:

@@ -74,7 +74,7 @@ def _lists(lab: Lab, report: Report) -> Facts:
     names = ("coverage", "novelty", "personalization", "redundancy")
     found: dict[str, Values] = {}
     for name in lab.pick(ranking.MODELS):
-        results = [lab.result(Job(name, split)).facts["explanation"] for split in lab.numbers]
+        results = [lab.facts(Job(name, split))["explanation"] for split in lab.numbers]
         found[name] = np.array([[facts[each] for each in names] for facts in results]).mean(0)
     scales = np.array([100, 1, 100, 100])
     rows = [[name, *(f"{value:.2f}" for value in scales * values)] for name, values in found.items()]
@@ -138,6 +138,7 @@ def _known(lab: Lab, report: Report) -> Facts:
 
     report.heading("Beyond accuracy: little-known users, items and explanations")
     count = len(strata.KNOWN)
+    sizes = _stratum_sizes(lab.splits[0])
     found = {name: _each(lab, name, measure) for name in lab.pick(ranking.MODELS)}
     sides = ("training records of the user", "training records of the item", "training triplets of the explanation")
     panels = []
@@ -147,7 +148,8 @@ def _known(lab: Lab, report: Report) -> Facts:
         some = [place for place in range(count) if any(not np.isnan(row[place]) for row in table)]
         rows = [[name, *_cells(row[some])] for name, row in zip(found, table, strict=True)]
         headers = [f"by {words}", *(strata.KNOWN[place] for place in some)]
-        marks = _bests([row[some] for row in table], [False] * len(some))
+        marks = [[False] * (len(some) + 1), *_bests([row[some] for row in table], [False] * len(some))]
+        rows.insert(0, ["test pairs (first split)", *(f"{sizes[side][place]:,}" for place in some)])
         report.table(headers, rows, marks, name=f"known_{('user', 'item', 'explanation')[side]}")
         drawn = [name for name in found if name in DRAWN]
         lines = [Line(name, range(len(some)), 100 * found[name][:, part][:, some]) for name in drawn]
@@ -157,14 +159,25 @@ def _known(lab: Lab, report: Report) -> Facts:
     return {name: _mean(values).reshape(3, count).tolist() for name, values in found.items()}
 
 
+def _stratum_sizes(split: Split) -> list[list[int]]:
+    """How many test pairs stand behind each figure, by user, item and explanation."""
+    test, of_user, of_item = split.test, *map(strata.known_strata, strata.records_of(split.train))
+    said = strata.known_strata(split.train.popularity)[test.explanation]
+    record = test.record_explanations.rows_of_entries()
+    places = range(len(strata.KNOWN))
+    sides = (of_user[test.record_user], of_item[test.record_item])
+    sizes = [[int((side == at).sum()) for at in places] for side in sides]
+    return [*sizes, [len(np.unique(record[said == at])) for at in places]]
+
+
 def _unknown(lab: Lab, report: Report) -> Facts:
     """Test pairs whose user, item or both are hidden from the model."""
     found: dict[str, Values] = {}
     for name in lab.pick(ranking.MODELS):
         rows = []
         for split in lab.numbers:
-            hidden = lab.result(Job(name, split, "unknown")).facts
-            all_known = lab.result(Job(name, split)).facts["explanation"]
+            hidden = lab.facts(Job(name, split, "unknown"))
+            all_known = lab.facts(Job(name, split))["explanation"]
             rows.append([each["ndcg"] for each in (all_known, hidden["user"], hidden["item"], hidden["both"])])
         found[name] = np.array(rows)
     table = [values.mean(0) for values in found.values()]
@@ -182,7 +195,7 @@ def _cost(lab: Lab, report: Report) -> Facts:
     report.heading("Beyond accuracy: cost against quality")
     rows, points, found = [], [], {}
     for name in lab.pick(ranking.MODELS):
-        results = [lab.result(Job(name, split)).facts for split in lab.numbers]
+        results = [lab.facts(Job(name, split)) for split in lab.numbers]
         quality = 100 * np.array([facts["explanation"]["ndcg_paper"] for facts in results])
         cpu, wall, ranked = (
             float(np.median([facts[each] for facts in results]))
@@ -213,7 +226,7 @@ def _options(lab: Lab, report: Report) -> Facts:
     panels = []
     gains = (("diversity", "redundancy", "redundancy (%)"), ("specificity", "novelty", "novelty (bits)"))
     for ask, gained, label in gains:
-        curves = {n: [lab.result(Job(n, split, ask)).facts["curve"] for split in lab.numbers] for n in models}
+        curves = {n: [lab.facts(Job(n, split, ask))["curve"] for split in lab.numbers] for n in models}
         scale = 100 if gained == "redundancy" else 1
         for metric, words, factor in (("ndcg_paper", "NDCG@10 (%)", 100), (gained, label, scale)):
             values = {n: np.array([[factor * at[metric] for at in curve] for curve in c]) for n, c in curves.items()}

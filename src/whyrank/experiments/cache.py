@@ -33,12 +33,14 @@ class Cache:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
-    def load(self, key: Mapping[str, object]) -> Result | None:
+    def load(self, key: Mapping[str, object], arrays: bool = True) -> Result | None:
+        """What was saved under a key, if anything; `arrays=False` reads the facts alone."""
         path = self.path(key)
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 facts = json.loads(stored[FACTS].tobytes())
-                return Result(facts["facts"], {name: stored[name] for name in stored.files if name != FACTS})
+                names = [name for name in stored.files if name != FACTS] if arrays else []
+                return Result(facts["facts"], {name: stored[name] for name in names})
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
             return None
 

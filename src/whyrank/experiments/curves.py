@@ -43,7 +43,7 @@ def write_mu(lab: Lab, report: Report) -> Facts:
     report.heading("The weight mu of the user's side (paper, figure on mu)")
     lines: dict[str, dict[str, Values]] = {}
     for name in lab.pick(["bper", "bper+"], has_mu):
-        curves = [lab.result(Job(name, split, "mu")).facts["curve"] for split in lab.numbers]
+        curves = [lab.facts(Job(name, split, "mu"))["curve"] for split in lab.numbers]
         lines[name] = {m: np.array([[100 * at[m] for at in curve] for curve in curves]) for m in METRICS}
     if not lines:
         report.paragraph("None of the chosen models has mu.")
@@ -91,8 +91,8 @@ def write_sparsity(lab: Lab, report: Report) -> Facts:
         return {}
     found: dict[str, dict[str, Values]] = {}
     for name in models:
-        results = [[lab.result(sparsity_job(lab, name, split, share)) for share in at] for split in lab.numbers]
-        measured = [[result.facts["explanation"] for result in row] for row in results]
+        jobs = [[sparsity_job(lab, name, split, share) for share in at] for split in lab.numbers]
+        measured = [[lab.facts(job)["explanation"] for job in row] for row in jobs]
         found[name] = {m: np.array([[100 * each[m] for each in row] for row in measured]) for m in METRICS}
     percent = [100 * share for share in at]
     panels = [

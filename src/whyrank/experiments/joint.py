@@ -31,10 +31,15 @@ def plain(name: str) -> str:
     return name.removesuffix("-j")
 
 
+def _models(lab: Lab) -> list[str]:
+    """Joint models with alpha whose plain form runs here, too."""
+    return [name for name in lab.pick(JOINT, has_alpha) if plain(name) in MODELS and plain(name) not in lab.skipped]
+
+
 def alpha_jobs(lab: Lab) -> list[Job]:
-    models = lab.pick(JOINT, has_alpha)
+    models = _models(lab)
     found = [_job(name, split, alpha) for name in models for split in lab.numbers for alpha in STEPS]
-    return found + [Job(plain(name), split) for name in models for split in lab.numbers if plain(name) in MODELS]
+    return found + [Job(plain(name), split) for name in models for split in lab.numbers]
 
 
 def joint_jobs(lab: Lab) -> list[Job]:
@@ -52,14 +57,13 @@ def _job(name: str, split: int, alpha: float) -> Job:
 
 def _curve(lab: Lab, name: str, part: str, metric: str) -> Values:
     """(splits, alphas), as fractions."""
-    rows = [[lab.result(_job(name, split, alpha)).facts[part][metric] for alpha in STEPS] for split in lab.numbers]
+    rows = [[lab.facts(_job(name, split, alpha))[part][metric] for alpha in STEPS] for split in lab.numbers]
     return np.array(rows, np.float64)
 
 
 def _separate(lab: Lab, name: str, metric: str) -> float:
     """Reasons of the model that learns them alone."""
-    results = (lab.result(Job(plain(name), split)) for split in lab.numbers)
-    return float(np.mean([result.facts["explanation"][metric] for result in results]))
+    return float(np.mean([lab.facts(Job(plain(name), split))["explanation"][metric] for split in lab.numbers]))
 
 
 # -- figure ------------------------------------------------------------------------------------------------------------
@@ -67,7 +71,7 @@ def _separate(lab: Lab, name: str, metric: str) -> float:
 
 def write_alpha(lab: Lab, report: Report) -> Facts:
     report.heading("The weight alpha of the explanation task (paper, figure on alpha)")
-    models = lab.pick(JOINT, has_alpha)
+    models = _models(lab)
     if not models:
         report.paragraph("None of the chosen models has alpha.")
         return {}
@@ -110,7 +114,7 @@ HEADERS = ("explanations NDCG %", "F1 %", "on recommended NDCG %", "F1 %", "item
 
 def write_joint(lab: Lab, report: Report) -> Facts:
     report.heading("Joint ranking of items and explanations (paper, Table 6)")
-    models, found = lab.pick(JOINT, has_alpha), {}
+    models, found = _models(lab), {}
     rows: list[list[str]] = []
     for name in models:
         found[name] = _rows_of(lab, name)
@@ -121,7 +125,7 @@ def write_joint(lab: Lab, report: Report) -> Facts:
             rows.append([f"{name}: {label}, alpha {found[name][label + ' alpha']:g}", *cells])
         rows.append([f"{name}: improvement", *_improvements(found[name])])
     for name in _own(lab):
-        results = [lab.result(Job(name, split, "means")).facts for split in lab.numbers]
+        results = [lab.facts(Job(name, split, "means")) for split in lab.numbers]
         values = [scale * float(np.mean([facts[part][m] for facts in results])) for part, m, scale in COLUMNS]
         found[name] = {"joint": values}
         rows.append([f"{name}: joint (has no alpha)", *(f"{value:.2f}" for value in values)])

@@ -18,7 +18,7 @@ from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError, WhyrankError
 from whyrank.experiments import measures
-from whyrank.experiments.cache import Cache, Result
+from whyrank.experiments.cache import Cache, Facts, Result
 from whyrank.experiments.jobs import Job, K
 from whyrank.models import MODELS, Model, model_class
 from whyrank.models.parameters import values
@@ -101,6 +101,10 @@ class Lab:
     def result(self, job: Job) -> Result:
         """What a job gives, from the cache or from running it."""
         return self.cache.load(self.key(job)) or self._run(job)
+
+    def facts(self, job: Job) -> Facts:
+        """The numbers of a job's result, without its arrays."""
+        return (self.cache.load(self.key(job), arrays=False) or self._run(job)).facts
 
     def run(self, jobs: Sequence[Job], tell: Callable[[str, int, int], None] | None = None) -> None:
         """Do what is not in the cache yet; a model that cannot run here is skipped, with its reason."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whyrank.errors import MissingExtra
 
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Floats = NDArray[np.float64]
 # Okabe and Ito's palette without its yellow, which vanishes on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (4, 2)))
+STYLES = {"profile": 0, "bper": 1, "pitf": 2, "bper+": 3, "counts": 4, "pop": 5, "rucf": 6}  # the same in all pictures
 WIDTH = 5.6  # inches: text stays readable on a phone and in a column
 
 
@@ -34,17 +37,25 @@ class Line:
 
     label: str
     x: Sequence[float]
-    values: np.ndarray[Any, np.dtype[np.float64]]  # (splits, places)
+    values: Floats  # (splits, places)
     mark: float | None = None  # a place to point out
-    style: int | None = None  # which colour and marker; the curve's number unless given
+    style: int | None = None  # which colour and marker; by its label or number unless given
 
     @property
-    def mean(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return self.values.mean(0)
+    def mean(self) -> Floats:
+        return _over_splits(np.nanmean, self.values)
 
     @property
-    def deviation(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return self.values.std(0)
+    def deviation(self) -> Floats:
+        return _over_splits(np.nanstd, self.values)
+
+
+def _over_splits(function: Callable[..., Floats], values: Floats) -> Floats:
+    """Splits without a figure are left out; a place without any has none."""
+    found = np.full(values.shape[1], np.nan)
+    known = ~np.isnan(values).all(0)
+    found[known] = function(values[:, known], axis=0)
+    return found
 
 
 @dataclass(frozen=True)
@@ -82,8 +93,8 @@ def scatter(
         figure, (axes,) = _figure(1, 1)
         if logarithmic:
             axes.set_xscale("log")
-        for number, (_, x, y, deviation) in enumerate(points):
-            colour, marker, _ = _style(number)
+        for number, (label, x, y, deviation) in enumerate(points):
+            colour, marker, _ = _style(STYLES.get(label, number))
             axes.errorbar([x], [y], [deviation], fmt=marker, color=colour, capsize=2)
         axes.margins(x=0.16, y=0.12)
         _name_points(axes, points, logarithmic)
@@ -129,7 +140,7 @@ def _name_points(axes: Axes, points: Sequence[tuple[str, float, float, float]], 
 def _panel(panel: Panel, axes: Axes) -> dict[str, Any]:
     handles: dict[str, Any] = {}
     for number, line in enumerate(panel.lines):
-        colour, marker, dash = _style(number if line.style is None else line.style)
+        colour, marker, dash = _style(STYLES.get(line.label, number) if line.style is None else line.style)
         mean, deviation = line.mean, line.deviation
         handles[line.label] = axes.errorbar(
             line.x, mean, deviation, color=colour, marker=marker, linestyle=dash, capsize=2

@@ -92,7 +92,7 @@ def _chosen(lab: Lab, result: Comparison, report: Report) -> None:
     """Which mu validation chose."""
     found = []
     for row in result.rows:
-        values = [lab.result(Job(row.name, split)).facts.get("mu") for split in lab.numbers]
+        values = [lab.facts(Job(row.name, split)).get("mu") for split in lab.numbers]
         if values[0] is not None:
             found.append(f"{row.name} {', '.join(f'{value:g}' for value in values)}")
     if found:

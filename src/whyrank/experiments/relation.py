@@ -31,7 +31,7 @@ def write(lab: Lab, report: Report) -> Facts:
     if not chosen:
         report.paragraph("None of the chosen models takes part in a relation; use bper, pitf or bper+.")
         return {}
-    claims: list[Facts] = [claim for job in chosen for claim in lab.result(job).facts["claims"]]
+    claims: list[Facts] = [claim for job in chosen for claim in lab.facts(job)["claims"]]
     rows = [
         [c["claim"], f"{c['difference']:.1e}", f"{c['scale']:.2f}", f"{c['overlap'] * 100:.1f} %", c["verdict"]]
         for c in claims

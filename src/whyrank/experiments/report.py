@@ -29,7 +29,7 @@ th:first-child, td:first-child, td.text, th.text { text-align: left; white-space
 td.best { background: var(--best); font-weight: 600; }
 .figure { overflow-x: auto; } .figure svg { width: 100%; max-width: 46rem; min-width: 24rem; height: auto; }
 figure { margin: 1rem 0; } figcaption { color: var(--soft); font-size: .9rem; }
-nav { font-size: .9rem; } nav a { margin-right: .9rem; white-space: nowrap; } a { color: inherit; }
+nav { font-size: .9rem; } nav a { display: inline-block; margin: .1rem .9rem .1rem 0; } a { color: inherit; }
 td.long { white-space: normal; text-align: left; min-width: 9rem; }
 @media print { body { max-width: none; padding: 0; } .scroll, .figure { overflow: visible; } }
 """

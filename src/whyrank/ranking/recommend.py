@@ -57,6 +57,8 @@ def recommend(model: ItemRanker, user: object, n: int, how_many: int, options: O
 
 def recommend_pairs(model: ItemRanker, user: object, n: int, weight: float) -> list[RecommendedPair]:
     """The paper's Top(u, M) over all (item, explanation) pairs, exactly, without looking at all of them."""
+    if not (n >= 1 and weight > 0):
+        raise ParameterError(f"n is {n} and weight is {weight}; use at least 1 and more than 0")
     catalog = model.catalog_
     users = catalog.users.numbers([user])
     item_scores = (model.item_keys() @ model.item_queries(users)[0]).astype(np.float32)
