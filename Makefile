@@ -45,7 +45,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: $(BIN)/python pyproject.toml
-	$(BIN)/pip install --quiet -e '.[mine,plots]'
+	$(BIN)/pip install --quiet -e '.[mine]'
 	@touch $@
 
 # torch first and pinned: a range may bring gigabytes of GPU libraries.

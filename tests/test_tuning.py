@@ -21,10 +21,19 @@ SMALL = {"factors": [4, 8], "learning_rate": [0.05], "epochs": [3, 6, 12]}
 
 
 def test_epochs_and_mu_that_tuning_chose_give_the_value_it_promised(split: Split) -> None:
-    found = tune("bper", split, SMALL, sampler="grid")
-    assert {"factors", "learning_rate", "epochs", "mu"} == set(found.parameters)
+    space = {"factors": [16], "learning_rate": [0.2], "regularization": [0.0], "epochs": [3, 10, 100]}
+    found = tune("bper", split, space, sampler="grid")
+    assert set(found.parameters) == {*space, "mu"}
+    assert found.parameters["epochs"] != 100
     again = BPER(**found.parameters).fit(split.train)  # type: ignore[arg-type]
     assert measures.means(again, split.validation)["ndcg_paper"] == pytest.approx(found.values[0], rel=1e-12)
+
+
+def test_a_trial_that_diverges_does_not_end_the_search(split: Split) -> None:
+    space = {"factors": [16], "learning_rate": [0.05, 0.5], "regularization": [0.0], "epochs": [100]}
+    found = tune("bper", split, space, sampler="grid")
+    values = {trial["parameters"]["learning_rate"]: trial["values"][0] for trial in found.trials}
+    assert values[0.5] == 0 < values[0.05] == found.values[0]
 
 
 def test_a_grid_ends_by_itself(split: Split) -> None:

@@ -127,30 +127,22 @@ def recommend_command(
         console().print(reason_table(f"{place}. {each.item}   (score {each.score:.3f})", each.reasons))
 
 
+CAPTION = "score and its parts; how often it was said of this item, of similar items and by this user"
+
+
 def reason_table(title: str, reasons: list[Reason]) -> Table:
-    """Reasons with their evidence and the parts of their scores."""
+    """Reasons with the parts of their scores and their evidence."""
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", caption=CAPTION, caption_justify="left")
     parts = list(reasons[0].parts) if reasons else []
-    for header in (
-        "because",
-        "score",
-        *(f"of that {part}" for part in parts),
-        "said of item",
-        "of similar",
-        "by user",
-    ):
-        table.add_column(header, justify="left" if header == "because" else "right")
+    names = [{"bonus": "evidence", "popularity": "popular"}.get(part, part) for part in parts]
+    table.add_column("because", overflow="fold")
+    for header in ("score", *names, "of item", "of similar", "by user"):
+        table.add_column(header, justify="right", no_wrap=True, min_width=len(header))
     for reason in reasons:
         said = reason.evidence
-        shares = (f"{reason.parts.get(part, 0.0):.3f}" for part in parts)
-        table.add_row(
-            reason.text,
-            f"{reason.score:.3f}",
-            *shares,
-            str(said.item),
-            str(said.similar_items),
-            str(said.user),
-        )
+        shares = (f"{reason.parts.get(part, 0.0):.2f}" for part in parts)
+        counts = (str(said.item), str(said.similar_items), str(said.user))
+        table.add_row(reason.text, f"{reason.score:.2f}", *shares, *counts)
     return table

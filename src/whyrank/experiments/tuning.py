@@ -146,9 +146,10 @@ class _Search:
         watch = Watch(model, self.split, self.looks, None if self.joint else trial, self.threads)
         try:
             model.fit(self.split.train, self.split.validation, Run(threads=self.threads, monitors=(watch,)))
-        except TrainingError:
-            trial.set_user_attr("parameters", parameters)
-            return (0.0, 0.0) if self.joint else 0.0
+        except TrainingError:  # what was seen before it went wrong still counts
+            if watch.best is None:
+                trial.set_user_attr("parameters", parameters)
+                return (0.0, 0.0) if self.joint else 0.0
         if watch.pruned:
             trial.set_user_attr("parameters", parameters)
             raise optuna.TrialPruned
