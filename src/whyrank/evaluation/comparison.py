@@ -101,12 +101,9 @@ class Comparison:
 
     def cells(self, metrics: Sequence[str] = SHOWN) -> tuple[list[str], list[list[str]], list[list[bool]]]:
         """Headers, texts and which texts are the best of their column."""
-        headers = [
-            "model",
-            *(f"{metric}@{self.k} %" for metric in metrics),
-            "vs " + self.baseline,
-            "training",
-        ]
+        short = {"precision": "pre", "recall": "rec", "personalization": "personal"}
+        headers = ["model", *(f"{short.get(metric, metric)}@{self.k} %" for metric in metrics)]
+        headers += [f"vs {self.baseline}", "training"]
         bests = {metric: self.best(metric) for metric in metrics}
         texts, bold = [], []
         for row in self.rows:
