@@ -88,7 +88,7 @@ def against_plain_python() -> None:
         BPER(epochs=100).fit(data, run=Run(threads=threads))
         ours = (time.perf_counter() - begin) / 100
         print(
-            f"plain Python {theirs:.2f} s an epoch of 20,000 triplets, ours {ours * 1e3:.2f} ms on {threads} thread(s):",
+            f"plain Python {theirs:.2f} s for 20,000 triplets, ours {ours * 1e3:.2f} ms on {threads} thread(s):",
             end=" ",
         )
         print(f"{theirs / ours:,.0f} times", flush=True)
