@@ -36,10 +36,11 @@ MUS = (0.3, 0.5, 0.7, 0.9)
 BPER_GRID: list[dict[str, object]] = [
     {"learning_rate": 0.05, "epochs": 30},
     {"learning_rate": 0.05, "epochs": 30, "factors": 50},
-    {"learning_rate": 0.05, "epochs": 100, "regularization": 0.001},
+    {"learning_rate": 0.05, "epochs": 200, "factors": 50, "regularization": 0.001},
 ]
 PLUS_GRID: list[dict[str, object]] = [
-    {"learning_rate": rate, "epochs": epochs} for rate, epochs in ((0.03, 3), (0.1, 30), (0.1, 60))
+    {"learning_rate": 0.03, "epochs": 3},
+    {"learning_rate": 0.1, "epochs": 40, "factors": 50, "regularization": 0.001},
 ]
 GRIDS: dict[str, tuple[Callable[..., Model], list[dict[str, object]]]] = {
     "BPER": (BPER, BPER_GRID),
@@ -118,7 +119,7 @@ def _per_pair(model: Model, split: Split) -> NDArray[np.float64]:
 
 def changes(parts: list[Split], run: Run) -> None:
     """Other fusion operators, and the paper's pooling and negatives, on one split with the settings of the default."""
-    settings = chosen(BPERPlus, PLUS_GRID[:2], parts[0], run)
+    settings = chosen(BPERPlus, PLUS_GRID, parts[0], run)
     for change in CHANGES:
         model = tuned(BPERPlus(**settings | change).fit(parts[0], run=run), parts[0])  # type: ignore[arg-type]
         report("changes", settings=settings, change=change, ndcg_paper=score(model, parts[0].test))
@@ -148,7 +149,7 @@ def cold(parts: list[Split], run: Run) -> None:
     tables["nearest text neighbour"] = _nearest(train.user_explanations, users, alike) + _nearest(
         train.item_explanations, items, alike
     )
-    for settings in PLUS_GRID[:2]:
+    for settings in PLUS_GRID:
         model = BPERPlus(mu=0.5, **settings).fit(train, run=run)  # type: ignore[arg-type]
         tables[f"BPER+ {settings}"] = model.queries(users, items) @ model.keys()[numbers].T
     place = np.full(pool, -1)

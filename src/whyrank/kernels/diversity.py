@@ -6,22 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import kernel
-
-
-@kernel
-def shared_words(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
-    """How many numbers two sorted arrays share."""
-    i = j = shared = 0
-    while i < len(a) and j < len(b):
-        if a[i] == b[j]:
-            shared += 1
-            i += 1
-            j += 1
-        elif a[i] < b[j]:
-            i += 1
-        else:
-            j += 1
-    return shared
+from whyrank.kernels.neighbours import shared
 
 
 @kernel
@@ -72,10 +57,10 @@ def choose(
             for c in range(found):
                 if open_[c]:
                     other = words[indptr[numbers[row, c]] : indptr[numbers[row, c] + 1]]
-                    shared = shared_words(own, other)
-                    overlap = shared / max(len(own) + len(other) - shared, 1)
+                    both = shared(own, other)
+                    overlap = both / max(len(own) + len(other) - both, 1)
                     likeness[c] = max(likeness[c], overlap)
                     a, b = sentiment[taken], sentiment[numbers[row, c]]
-                    if overlap >= alike or (shared > 0 and a * b < 0 and abs(a - b) >= opposed):
+                    if overlap >= alike or (both > 0 and a * b < 0 and abs(a - b) >= opposed):
                         open_[c] = False
     return chosen, values

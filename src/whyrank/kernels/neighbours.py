@@ -9,19 +9,26 @@ from whyrank.kernels import kernel
 
 
 @kernel
-def jaccard(a: NDArray[np.int32], b: NDArray[np.int32]) -> float:
-    """|A n B| / |A u B| of two sorted arrays without repeats."""
-    i = j = shared = 0
+def shared(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
+    """How many numbers two sorted arrays without repeats share."""
+    i = j = count = 0
     while i < len(a) and j < len(b):
         if a[i] == b[j]:
-            shared += 1
+            count += 1
             i += 1
             j += 1
         elif a[i] < b[j]:
             i += 1
         else:
             j += 1
-    return shared / max(len(a) + len(b) - shared, 1)
+    return count
+
+
+@kernel
+def jaccard(a: NDArray[np.int32], b: NDArray[np.int32]) -> float:
+    """|A n B| / |A u B| of two sorted arrays without repeats."""
+    both = shared(a, b)
+    return both / max(len(a) + len(b) - both, 1)
 
 
 @kernel
@@ -36,7 +43,7 @@ def neighbours(
     """The k most similar other rows of each given row, best first; ties go to the lower number; -1 where fewer."""
     found = np.full((len(rows), k), -1, np.int32)
     values = np.zeros((len(rows), k), np.float32)
-    shared = np.zeros(len(indptr) - 1, np.int32)
+    common = np.zeros(len(indptr) - 1, np.int32)
     touched = np.empty(len(indptr) - 1, np.int32)
     for at in range(len(rows)):
         own = rows[at]
@@ -45,17 +52,17 @@ def neighbours(
             column = indices[entry]
             for place in range(inverse_indptr[column], inverse_indptr[column + 1]):
                 other = inverse_indices[place]
-                if shared[other] == 0:
+                if common[other] == 0:
                     touched[count] = other
                     count += 1
-                shared[other] += 1
+                common[other] += 1
         size = indptr[own + 1] - indptr[own]
         for place in range(count):
             other = touched[place]
             if other != own:
-                union = size + indptr[other + 1] - indptr[other] - shared[other]
-                _insert(found[at], values[at], other, np.float32(shared[other] / union))
-            shared[other] = 0
+                union = size + indptr[other + 1] - indptr[other] - common[other]
+                _insert(found[at], values[at], other, np.float32(common[other] / union))
+            common[other] = 0
     return found, values
 
 

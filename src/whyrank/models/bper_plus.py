@@ -60,8 +60,9 @@ class BPERPlus(Model):
         "popular", "negatives are drawn uniformly (paper) or as often as they are used", one_of=("uniform", "popular")
     )
     learning_rate: float = parameter(0.03, "of AdamW at the start; it falls linearly to zero", above=0)
+    text_learning_rate: float = parameter(0.003, "the same for the text layer, which every batch touches", above=0)
     regularization: float = parameter(0.01, "weight decay of AdamW", at_least=0)
-    epochs: int = parameter(5, "T: passes over the training data", at_least=1)
+    epochs: int = parameter(3, "T: passes over the training data", at_least=1)
     batch: int = parameter(128, "triplets per step", at_least=1)
     encoder: str = parameter("minilm", "'minilm', a folder with an encoder, or a name of the hub")
     pooling: Literal["cls", "mean"] = parameter(
@@ -137,6 +138,7 @@ class BPERPlus(Model):
             factors=self.factors,
             fusion=self.fusion,
             learning_rate=self.learning_rate,
+            text_learning_rate=self.text_learning_rate,
             regularization=self.regularization,
             epochs=self.epochs,
             batch=self.batch,

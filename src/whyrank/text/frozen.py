@@ -20,7 +20,8 @@ Numbers = NDArray[np.int64]
 Arrays = dict[str, Floats]
 SIDES = ("user", "item")
 START_DOMAIN = 11  # keeps the random numbers of different purposes apart
-EPSILON = 0.01  # of AdamW: without a floor like this, steps stay large however small gradients become
+EPSILON = 0.01  # of AdamW on tables: without a floor like this, steps stay large however small gradients become
+LAYER_EPSILON = 1e-8  # of AdamW on the text layer and the fusion, which every batch touches
 START_SCALE = 0.01  # text vectors differ from the start, so users and items need little noise to become different
 
 
@@ -31,6 +32,7 @@ class Settings:
     factors: int
     fusion: str
     learning_rate: float
+    text_learning_rate: float
     regularization: float
     epochs: int
     batch: int
@@ -114,14 +116,13 @@ class Trainer:
         sides = [self._side(side, name, batch, text) for side, name in enumerate(SIDES)]
         by_text = sides[0].text + sides[1].text
         self.learn_features(by_text, left)
-        rate = np.float32(self.settings.learning_rate * left)
-        self._update("text_layer", None, product_with_transposed(features, by_text), rate)
-        self._update("text_shift", None, by_text.sum(0, keepdims=True), rate)
+        self._update("text_layer", None, product_with_transposed(features, by_text), left)
+        self._update("text_shift", None, by_text.sum(0, keepdims=True), left)
         for name in self.weights:
-            self._update(name, None, sides[0].weights[name] + sides[1].weights[name], rate)
+            self._update(name, None, sides[0].weights[name] + sides[1].weights[name], left)
         for side in sides:
             for name, (rows, gradient) in side.tables.items():
-                self._update(name, rows, gradient, rate)
+                self._update(name, rows, gradient, left)
         return sides[0].loss + sides[1].loss
 
     def _side(self, side: int, name: str, batch: Batch, text: Floats) -> SideGradients:
@@ -143,11 +144,14 @@ class Trainer:
         }
         return SideGradients(loss, tables, by_text, by_weight)
 
-    def _update(self, name: str, rows: Numbers | None, gradient: Floats, rate: np.float32) -> None:
-        values = self.arrays[name]
+    def _update(self, name: str, rows: Numbers | None, gradient: Floats, left: float) -> None:
+        """AdamW on the given rows of a table; without rows, on a layer that all explanations share."""
+        values, settings = self.arrays[name], self.settings
+        rate, epsilon = settings.learning_rate, EPSILON
+        if rows is None:
+            rows, rate, epsilon = np.arange(len(values)), settings.text_learning_rate, LAYER_EPSILON
         centre = self.fusion.identity if name.startswith("explanation_by") else 0.0
-        decay = 0.0 if "bias" in name or "shift" in name else self.settings.regularization
-        chosen = np.arange(len(values)) if rows is None else rows
+        decay = 0.0 if "bias" in name or "shift" in name else settings.regularization
         moments = self.moments[f"{name}.first"], self.moments[f"{name}.second"], self.updates[f"{name}.updates"]
-        rates = rate, np.float32(decay), np.float32(centre), np.float32(EPSILON)
-        adamw_rows(values, *moments, chosen, gradient, *rates)
+        rates = np.float32(rate * left), np.float32(decay), np.float32(centre), np.float32(epsilon)
+        adamw_rows(values, *moments, rows, gradient, *rates)
