@@ -14,25 +14,24 @@ import time
 
 import numpy as np
 
-from training_speed import Ours, timed, zipf_pairs
+from training_speed import Ours, timed
 from whyrank.data.simulate import simulate
 from whyrank.models import BPER
 from whyrank.training import Run
 
-YELP = (895_729, 164_779, 126_696, 2_700_000)
+YELP = {"users": 895_729, "items": 164_779, "explanations": 126_696, "records": 2_608_860, "triplets": 3_875_118}
 
 
 def scaling(threads: int = 2) -> None:
     for times in (0.25, 0.5, 1, 2):
-        users, items, pool, triplets = (int(size * times) for size in YELP)
-        user, explanation = zipf_pairs(users, pool, triplets)
-        item, _ = zipf_pairs(items, pool, triplets, seed=1)
-        ours = Ours([(user, explanation), (item, explanation)], threads)
+        data = simulate("yelp", **{name: int(size * times) for name, size in YELP.items()}, seed=0)
+        ours = Ours([(data.user, data.explanation), (data.item, data.explanation)], threads)
         ours.epoch()
         wall, processor = np.min([timed(ours.epoch) for _ in range(4)], axis=0)
-        per = processor / triplets * 1e9
+        per = processor / len(data) * 1e9
         print(
-            f"{times:>4} x yelp: an epoch {wall:.2f} s, {processor:.2f} s of processors, {per:.0f} ns a triplet",
+            f"{times:>4} x yelp, {len(data):,} triplets: an epoch {wall:.2f} s, {processor:.2f} s of processors, "
+            f"{per:.0f} ns a triplet",
             flush=True,
         )
 

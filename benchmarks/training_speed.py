@@ -1,7 +1,7 @@
 """Training speed: pair updates per second against implicit's BPR; whole epochs, with shuffling and sorting.
 
-    python benchmarks/training_speed.py triplets.parquet     # columns user, explanation; without it only random data
-    python benchmarks/training_speed.py --end-to-end         # BPER at the sizes of the paper's data sets, 2 relations
+    python benchmarks/training_speed.py triplets.parquet     # columns user, explanation; `simulate yelp` follows
+    python benchmarks/training_speed.py --end-to-end         # BPER with the paper's settings, all 500 epochs
 
 One relation (user x explanation), 20 factors, the same data and threads. Runs alternate; the best of each side counts,
 by wall clock and by processor time (which other processes on the machine disturb less). implicit makes nnz draws an
@@ -20,25 +20,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
-from whyrank.training import PairwisePass, Settings, Storage, Table
+from whyrank.data.simulate import simulate
+from whyrank.models import BPER
+from whyrank.training import PairwisePass, Run, Settings, Storage, Table
 from whyrank.training.blocks import BlockSolver
 from whyrank.training.crew import Crew
 
 FACTORS = 20
 ALL = np.empty(0, np.bool_)
 Pairs = tuple[NDArray[np.int32], NDArray[np.int32]]
-
-
-def zipf_pairs(rows: int, columns: int, count: int, seed: int = 0) -> Pairs:
-    """Random pairs in which few rows and few columns are frequent."""
-    rng = np.random.default_rng(seed)
-
-    def numbers(size: int, exponent: float) -> NDArray[np.int32]:
-        weights = 1 / np.arange(1, size + 1) ** exponent
-        drawn = np.searchsorted(np.cumsum(weights) / weights.sum(), rng.random(count)).clip(0, size - 1)
-        return rng.permutation(size).astype(np.int32)[drawn]
-
-    return numbers(rows, 0.6), numbers(columns, 0.9)
 
 
 def read_pairs(path: str) -> Pairs:
@@ -104,36 +94,34 @@ def compare(name: str, pairs: Pairs, threads: int, shards: int | None, rounds: i
         )
 
 
-def end_to_end(threads: int) -> None:
-    """Seconds for the paper's 500 epochs of both relations, from the best of a few epochs."""
-    sizes = {"amazon": (109_121, 47_113, 33_767, 555_000), "yelp": (895_729, 164_779, 126_696, 2_700_000)}
-    for name, (users, items, pool, triplets) in sizes.items():
-        user, explanation = zipf_pairs(users, pool, triplets)
-        item, _ = zipf_pairs(items, pool, triplets, seed=1)
-        ours = Ours([(user, explanation), (item, explanation)], threads)
-        ours.epoch()
-        wall, processor = np.min([timed(ours.epoch) for _ in range(8)], axis=0)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(
-            f"{name}: an epoch {wall * 1e3:.0f} ms ({processor * 1e3:.0f} ms of processors), 500 epochs "
-            f"{500 * wall:.0f} s, {ours.updates / wall / 1e6:.1f} M updates/s, peak memory so far {peak:.2f} GB",
-            flush=True,
-        )
+def end_to_end(preset: str, threads: int) -> None:
+    """A whole fit with the paper's settings on the training records of a simulated split; peak memory includes both."""
+    training = simulate(preset, seed=0).split(seed=0).training
+    seconds, processor = timed(lambda: BPER().fit(training, run=Run(threads=threads)))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(
+        f"simulate {preset}: {len(training):,} triplets, 500 epochs, {threads} threads: {seconds:.1f} s "
+        f"({processor:.1f} s of processors), peak {peak:.2f} GB",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("triplets", nargs="?")
     parser.add_argument("--end-to-end", action="store_true")
+    parser.add_argument("--presets", nargs="+", default=["amazon", "yelp"])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--shards", type=int)
     parser.add_argument("--rounds", type=int, default=3)
     chosen = parser.parse_args()
     if chosen.end_to_end:
-        end_to_end(max(chosen.threads))
+        for preset in chosen.presets:
+            end_to_end(preset, max(chosen.threads))
     else:
-        data = {"file": read_pairs(chosen.triplets)} if chosen.triplets else {}
-        data["random, yelp's size"] = zipf_pairs(895_729, 126_696, 3_900_000)
+        data = {chosen.triplets: read_pairs(chosen.triplets)} if chosen.triplets else {}
+        yelp = simulate("yelp", seed=0)
+        data["simulate yelp"] = yelp.user, yelp.explanation
         for name, pairs in data.items():
             for threads in chosen.threads:
                 compare(name, pairs, threads, chosen.shards, chosen.rounds)
