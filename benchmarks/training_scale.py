@@ -21,10 +21,14 @@ from whyrank.training import Run
 
 YELP = {"users": 895_729, "items": 164_779, "explanations": 126_696, "records": 2_608_860, "triplets": 3_875_118}
 
+SENTENCES = 186_000  # about as many as the simulation can make
+
 
 def scaling(threads: int = 2) -> None:
     for times in (0.25, 0.5, 1, 2):
-        data = simulate("yelp", **{name: int(size * times) for name, size in YELP.items()}, seed=0)
+        sizes = {name: int(size * times) for name, size in YELP.items()}
+        sizes["explanations"] = min(sizes["explanations"], SENTENCES)
+        data = simulate("yelp", **sizes, seed=0)
         ours = Ours([(data.user, data.explanation), (data.item, data.explanation)], threads)
         ours.epoch()
         wall, processor = np.min([timed(ours.epoch) for _ in range(4)], axis=0)

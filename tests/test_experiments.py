@@ -20,7 +20,7 @@ from whyrank.experiments.jobs import Job
 from whyrank.experiments.lab import Lab, read_configs
 from whyrank.experiments.published import AMAZON, published_for
 from whyrank.experiments.report import Report, latex_text
-from whyrank.experiments.suite import EXPERIMENTS, names_of, run
+from whyrank.experiments.suite import EXPERIMENTS, names_of, run, tune_first
 from whyrank.models import BPER
 
 pytest.importorskip("matplotlib")
@@ -261,3 +261,16 @@ def test_what_tune_writes_fit_and_experiment_read(
     report = call("experiment", "ranking,cases", folder, "-o", tmp_path / "report", *options)
     assert Path(str(report["report"])).is_file()
     assert report["experiments"]["cases"]["cases"][0]["user"] == pair[0]  # type: ignore[index]
+
+
+def test_experiments_tune_first_with_the_same_budget_for_all(parts: list[Split], tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    lab = Lab("small", parts[:1], Cache(tmp_path / "runs"), models=["pop", "counts", "rucf", "profile-j"])
+    tune_first(["ranking"], lab, tmp_path / "configs", trials=2)
+    assert set(lab.configs) == {"counts", "rucf", "profile", "profile-j"}
+    assert lab.configs["profile-j"] == lab.configs["profile"]
+    for name in ("counts", "rucf", "profile"):
+        assert json.loads((tmp_path / "configs" / f"{name}.json").read_text())["about"]["trials"] == 2
+    again = Lab("small", parts[:1], Cache(tmp_path / "runs"), models=["counts"])
+    tune_first(["ranking"], again, tmp_path / "configs", trials=2)  # nothing left to try
+    assert again.configs["counts"] == lab.configs["counts"]

@@ -41,6 +41,9 @@ def experiment_command(
     splits: Annotated[int, typer.Option(help="How many splits; of a split folder: at most that many.", min=1)] = 5,
     models: Annotated[str | None, typer.Option(help="Model ids, separated by commas.")] = None,
     config: Annotated[Path | None, typer.Option(help="A folder of configurations that `whyrank tune` wrote.")] = None,
+    tune: Annotated[
+        int, typer.Option(help="First tune each model with so many trials on validation of split 1.", min=0)
+    ] = 0,
     pairs: Annotated[list[str] | None, typer.Option("--pair", help="A case to show: --pair user,item.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Where runs are kept; OUTPUT/runs unless given.")] = None,
     seed: Seed = 0,
@@ -51,18 +54,21 @@ def experiment_command(
     """Make the paper's tables and figures, and more, from any data set; what was run before is not run again."""
     from whyrank.experiments.cache import Cache
     from whyrank.experiments.lab import Lab, read_configs
-    from whyrank.experiments.suite import names_of, run
+    from whyrank.experiments.suite import names_of, run, tune_first
 
     names = names_of(name)
     lab = Lab(
         name=data.resolve().name.split(".")[0],
         splits=read_or_draw(data, splits, seed, columns),
         cache=Cache(cache or output / "runs"),
-        configs=read_configs(config),
+        configs=read_configs(config if config is None or config.exists() or not tune else None),
         models=models.lower().split(",") if models else None,
         pairs=[_pair(text) for text in pairs or []],
         threads=threads,
     )
+    if tune:
+        with progress(json) as bar:
+            tune_first(names, lab, config or output / "configs", tune, teller(bar, quiet=json))
     with progress(json) as bar:
         page, found = run(names, lab, output, teller(bar, quiet=json))
     for model, reason in lab.skipped.items():

@@ -79,8 +79,8 @@ def _improvement(result: Comparison) -> list[str]:
 def _header(text: str) -> str:
     names = {
         "ndcg_paper": "NDCG",
-        "precision": "Precision",
-        "recall": "Recall",
+        "pre": "Precision",
+        "rec": "Recall",
         "f1": "F1",
         "ndcg": "textbook NDCG",
     }

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from whyrank.atomic import new_file
-from whyrank.errors import ParameterError
+from whyrank.errors import ParameterError, WhyrankError
 from whyrank.experiments import beyond, cases, curves, datasets, joint, ranking, relation
 from whyrank.experiments.cache import Facts
 from whyrank.experiments.jobs import Job
 from whyrank.experiments.lab import Lab, plural
 from whyrank.experiments.report import Report
+from whyrank.experiments.spaces import SPACES, space_of
+from whyrank.experiments.tuning import tune
 
 
 class Experiment(NamedTuple):
@@ -60,6 +62,37 @@ def run(
     with new_file(Path(folder) / "results.json") as aside:
         aside.write_text(json.dumps(facts, indent=1, default=float) + "\n", encoding="utf-8")
     return page, facts
+
+
+def tune_first(
+    names: Sequence[str], lab: Lab, folder: Path, trials: int, tell: Callable[[str, int, int], None] | None = None
+) -> None:
+    """Give every model of the experiments that has no configuration the best of as many trials, on the first split.
+
+    Configurations and trials stay in `folder`; a joint model takes what was found for the model without items.
+    """
+    models = {job.model: None for name in names for job in EXPERIMENTS[name].jobs(lab)}
+    wanted = dict.fromkeys(name.removesuffix("-j") for name in models)
+    missing = [name for name in wanted if name in SPACES and name not in lab.configs]
+    for number, name in enumerate(missing):
+
+        def told(done: int, of: int | None, what: str, name: str = name, number: int = number) -> None:
+            if tell:
+                tell(f"tuning {name}, {what}", number * trials + done, len(missing) * trials)
+
+        try:
+            found = tune(
+                name, lab.splits[0], space_of(name, "tpe"), trials=trials, threads=lab.threads, tell=told,
+                storage=folder / f"{name}.sqlite",
+            )  # fmt: skip
+        except WhyrankError as error:
+            lab.skipped[name] = str(error)
+            continue
+        found.write(folder / f"{name}.json")
+        lab.configs[name] = {key: value for key, value in found.parameters.items() if key != "mu"}  # by split, later
+    for name in models:
+        if name.endswith("-j") and name not in lab.configs and (alone := lab.configs.get(name.removesuffix("-j"))):
+            lab.configs[name] = alone
 
 
 def _lead(lab: Lab) -> str:
