@@ -64,6 +64,7 @@ OWN: Space = {
     "factors": {"low": 8, "high": 128, "log": True, "int": True},
     "learning_rate": {"low": 0.002, "high": 0.05, "log": True},
     "batch": [128, 256, 512, 1024],
+    "epochs": [4, 6, 8],
     "words": [True, False],
 }
 for _name in ("profile", "profile-j"):
