@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.atomic import new_folder
+from whyrank.data.tables import UNREADABLE
 from whyrank.errors import ArtifactError
 
 FORMAT = 1
@@ -96,7 +97,7 @@ def read_manifest(path: Path, kind: str) -> dict[str, object]:
 def _load_array(file: Path) -> NDArray[np.generic]:
     try:
         array: NDArray[np.generic] = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, SyntaxError, EOFError) as error:
+    except Exception as error:  # a damaged header may raise nearly anything, a TokenError for example
         raise ArtifactError(f"{file}: is not a readable array") from error
     return array.view(np.ndarray)
 
@@ -104,7 +105,7 @@ def _load_array(file: Path) -> NDArray[np.generic]:
 def _load_table(file: Path) -> pl.DataFrame:
     try:
         return pl.read_ipc(file)
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except UNREADABLE as error:
         raise ArtifactError(f"{file}: is not a readable table") from error
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from whyrank.atomic import new_folder
 from whyrank.data.extra import is_extra, read_extra, read_index, write_index
-from whyrank.data.tables import first_line
+from whyrank.data.tables import UNREADABLE, first_line
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
 
@@ -203,7 +203,7 @@ def _checked_number(folder: Path, number: int) -> int:
 def _read_triplets(folder: Path) -> Triplets:
     try:
         return Triplets.from_frame(pl.read_parquet(folder / "triplets.parquet"))
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except UNREADABLE as error:
         raise DataError(f"cannot be read: {first_line(error)}", path=folder / "triplets.parquet") from error
 
 
