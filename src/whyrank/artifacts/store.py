@@ -65,7 +65,7 @@ def load(path: str | Path, kind: str, *, verify: bool = True) -> Stored:
         if not FILE_NAME.fullmatch(name):
             raise ArtifactError(f"{path / MANIFEST}: names a file that cannot be part of it: {name!r}")
         file = path / name
-        if not file.is_file() or file.is_symlink():
+        if not file.is_file() or file.resolve() != path.resolve() / name:  # links may lead anywhere
             raise ArtifactError(f"{file}: is missing; save the model again")
         if verify and _checksum(file) != checksum:
             raise ArtifactError(f"{file}: has been changed or cut short since it was saved (checksum differs)")

@@ -37,6 +37,13 @@ def form_of(path: Path) -> tuple[str, str | None]:
     return FORMS[inner[0]], compression
 
 
+def inside(folder: Path, name: str) -> Path:
+    """A file of a folder that may come from anybody: a link that leads out of the folder is not followed."""
+    if (folder / name).resolve() != folder.resolve() / name:
+        raise DataError("is a link that leads elsewhere", path=folder / name, expected="a file of the folder")
+    return folder / name
+
+
 def read_table(path: str | Path, wanted: Sequence[str], columns: Columns | None, problems: Problems) -> pl.DataFrame:
     """The wanted columns that the file has, under our names, as text unless the file is typed.
 

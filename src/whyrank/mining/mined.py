@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from whyrank.atomic import new_folder
-from whyrank.data.tables import UNREADABLE
+from whyrank.data.tables import UNREADABLE, inside
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError
 from whyrank.mining.pool import Pool
@@ -110,7 +110,9 @@ class Mined:
         folder = Path(folder)
         try:
             account = json.loads((folder / "mining.json").read_text(encoding="utf-8"))
-            triplets, wordings, explanations = (_read_table(folder / name, account["sha256"][name]) for name in TABLES)
+            triplets, wordings, explanations = (
+                _read_table(inside(folder, name), account["sha256"][name]) for name in TABLES
+            )
             report = Report(sentences=account["sentences"])
             for row in account["dropped"]:
                 report.dropped[row["rule"]], report.examples[row["rule"]] = row["sentences"], row["examples"]
