@@ -4,58 +4,118 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from whyrank.errors import ArtifactError
+from whyrank.errors import ArtifactError, WhyrankError
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
+PART = ".part"
 
 
 @contextlib.contextmanager
 def new_file(path: str | Path) -> Iterator[Path]:
-    """Yield a path beside `path` to write to; rename it over `path` when the block ends well."""
+    """Yield a path to write to; what was written there takes the place of `path` when the block ends well."""
     path = Path(path)
-    aside = _aside(path)
-    try:
+    with _aside(path) as aside:
         yield aside
         _sync(aside)
         os.replace(aside, path)
-    except OSError as error:
-        raise ArtifactError(f"{path}: cannot be written ({error.strerror or error})") from error
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def new_folder(path: str | Path) -> Iterator[Path]:
-    """Yield a fresh folder beside `path`; put it in the place of `path` when the block ends well."""
+    """Yield a fresh folder; put it in the place of `path` when the block ends well."""
     path = Path(path)
-    aside = _aside(path)
-    try:
+    with _aside(path) as aside:
         aside.mkdir()
         yield aside
         for file in aside.rglob("*"):
             if file.is_file():
                 _sync(file)
         _swap_in(aside, path)
-    except OSError as error:
-        raise ArtifactError(f"{path}: cannot be written ({error.strerror or error})") from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
-def _aside(path: Path) -> Path:
-    """An unused name beside `path`, in a folder that exists."""
-    try:
+@contextlib.contextmanager
+def sole_writer(path: str | Path) -> Iterator[None]:
+    """Keep other processes from a work of hours that ends in the same `path`; they are told so at once."""
+    path = Path(path)
+    lock = path.parent / f".{path.name}.lock"
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".part") as unused:
-            return Path(unused.name)
+        handle = _lock(lock, os.O_RDWR | os.O_CREAT)
+    if handle is None:
+        raise ArtifactError(f"{path}: another process is writing it; wait for that one, or name another output")
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)  # while it is still ours
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Trouble of the file system as an error of ours; libraries written in Rust tell of it in their messages only."""
+    try:
+        yield
     except OSError as error:
-        raise ArtifactError(f"{path}: cannot be written ({error.strerror or error})") from error
+        reason = error.strerror or f"not all of it: {error}"  # NumPy says no more when a disk is full
+        raise ArtifactError(f"{path}: cannot be written ({reason})") from error
+    except Exception as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None or isinstance(error, WhyrankError):
+            raise
+        raise ArtifactError(f"{path}: cannot be written ({os.strerror(int(number[1]))})") from error
+
+
+@contextlib.contextmanager
+def _aside(path: Path) -> Iterator[Path]:
+    """A name for the new `path` in a folder beside it that goes away in the end, or with the next write if killed."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(path)
+        handle = None
+        while handle is None:  # another process may sweep it away before it is locked
+            folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART))
+            handle = _lock(folder, os.O_RDONLY)
+        try:
+            yield folder / path.name
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(handle)
+
+
+def _sweep(path: Path) -> None:
+    """Remove what killed processes left of earlier writes to `path`; what is in use is locked."""
+    prefix = f".{path.name}."
+    with contextlib.suppress(OSError):
+        for folder in list(path.parent.iterdir()):
+            if folder.name.startswith(prefix) and folder.name.endswith(PART) and not folder.is_symlink():
+                handle = _lock(folder, os.O_RDONLY)
+                if handle is not None:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    os.close(handle)
+
+
+def _lock(path: Path, flags: int) -> int | None:
+    """A handle that locks a file or folder until it is closed, or until the process ends; None if that is not to be."""
+    try:
+        handle = os.open(path, flags, 0o666)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle), os.stat(path)):  # nobody removed it between our two looks
+            return handle
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(handle)
+    return None
 
 
 def _sync(file: Path) -> None:
@@ -78,7 +138,6 @@ def _swap_in(aside: Path, path: Path) -> None:
     exchange = getattr(libc, "renameat2", None)
     if exchange is not None and exchange(AT_FDCWD, bytes(aside), AT_FDCWD, bytes(path), RENAME_EXCHANGE) == 0:
         return
-    old = _aside(path)
+    old = aside.with_name(f"{aside.name}.old")
     os.rename(path, old)
     os.rename(aside, path)
-    shutil.rmtree(old, ignore_errors=True)

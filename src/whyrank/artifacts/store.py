@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.atomic import new_folder
+from whyrank.data.tables import UNREADABLE
 from whyrank.errors import ArtifactError
 
 FORMAT = 1
@@ -64,7 +65,7 @@ def load(path: str | Path, kind: str, *, verify: bool = True) -> Stored:
         if not FILE_NAME.fullmatch(name):
             raise ArtifactError(f"{path / MANIFEST}: names a file that cannot be part of it: {name!r}")
         file = path / name
-        if not file.is_file() or file.is_symlink():
+        if not file.is_file() or file.resolve() != path.resolve() / name:  # links may lead anywhere
             raise ArtifactError(f"{file}: is missing; save the model again")
         if verify and _checksum(file) != checksum:
             raise ArtifactError(f"{file}: has been changed or cut short since it was saved (checksum differs)")
@@ -96,7 +97,7 @@ def read_manifest(path: Path, kind: str) -> dict[str, object]:
 def _load_array(file: Path) -> NDArray[np.generic]:
     try:
         array: NDArray[np.generic] = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, SyntaxError, EOFError) as error:
+    except Exception as error:  # a damaged header may raise nearly anything, a TokenError for example
         raise ArtifactError(f"{file}: is not a readable array") from error
     return array.view(np.ndarray)
 
@@ -104,7 +105,7 @@ def _load_array(file: Path) -> NDArray[np.generic]:
 def _load_table(file: Path) -> pl.DataFrame:
     try:
         return pl.read_ipc(file)
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except UNREADABLE as error:
         raise ArtifactError(f"{file}: is not a readable table") from error
 
 

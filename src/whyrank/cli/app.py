@@ -178,6 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:
+        _fail(f"{error.filename or 'a file'}: {error.strerror or error}")
+        code = 2
     sys.exit(code)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whyrank.atomic import sole_writer
 from whyrank.cli.app import (
     Columns,
     Data,
@@ -66,10 +67,9 @@ def experiment_command(
         pairs=[_pair(text) for text in pairs or []],
         threads=threads,
     )
-    if tune:
-        with progress(json) as bar:
+    with sole_writer(output), progress(json) as bar:
+        if tune:
             tune_first(names, lab, config or output / "configs", tune, teller(bar, quiet=json))
-    with progress(json) as bar:
         page, found = run(names, lab, output, teller(bar, quiet=json))
     for model, reason in lab.skipped.items():
         note(f"{model} was left out: {reason}")

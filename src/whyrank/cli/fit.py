@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whyrank.atomic import sole_writer
 from whyrank.cli.app import (
     Columns,
     Data,
@@ -56,12 +57,12 @@ def fit_command(
     triplets = read_data(data, columns, on_error, number)
     checkpoint = output.parent / f".{output.name}.checkpoint"
     begin = time.perf_counter()
-    with progress(json) as bar:
+    with sole_writer(output), progress(json) as bar:
         run = Run(threads=threads, monitors=(bar_monitor(bar, chosen.id),), checkpoint=checkpoint, resume=resume)
         chosen.fit(triplets, run=run)
-    seconds = time.perf_counter() - begin
-    chosen.save(output)
-    remove_checkpoint(checkpoint)
+        seconds = time.perf_counter() - begin
+        chosen.save(output)
+        remove_checkpoint(checkpoint)
     if json:
         print_json({"model": chosen.id, "output": output, "triplets": len(triplets), "seconds": seconds})
     else:
@@ -114,7 +115,7 @@ def make_model(name: str | None, settings: list[str] | None, config: Path | None
         try:
             document = json.loads(config.read_text(encoding="utf-8"))
             name, values = str(document["model"]), dict(document["parameters"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ParameterError(f"{config}: is not a configuration file as `whyrank tune` writes it") from error
     kind = model_class(name or DEFAULT)
     values |= parse(kind, parse_pairs(settings or [], "--set"))

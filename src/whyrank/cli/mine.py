@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whyrank.atomic import sole_writer
 from whyrank.cli.app import (
     Columns,
     Json,
@@ -55,7 +56,7 @@ def mine_command(
 
     chosen = _settings(settings)
     base = MiningRules.extra() if extra else None
-    with progress(json) as bar:
+    with sole_writer(output), progress(json) as bar:
         tasks: dict[str, object] = {}
 
         def tell(stage: str, done: int, total: int | None) -> None:
@@ -73,9 +74,9 @@ def mine_command(
             pool=pool,
             **chosen,
         )
-    if review is not None and review.is_file():
-        mined = apply_review(mined, review)
-    mined.write(output)
+        if review is not None and review.is_file():
+            mined = apply_review(mined, review)
+        mined.write(output)
     if review is not None and not review.is_file():
         write_review(mined, review)
         note(f"groups to accept, merge or reject -> {review}; give the same command again to apply it")

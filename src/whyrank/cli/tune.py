@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from whyrank.atomic import sole_writer
 from whyrank.cli.app import (
     Columns,
     Data,
@@ -58,7 +59,7 @@ def tune_command(
         raise ParameterError(f"--number is {number}; {data} has {len(splits)} splits")
     if trials is None and seconds is None and sampler == "tpe":
         trials = TRIALS
-    with progress(json) as bar:
+    with sole_writer(output), progress(json) as bar:
         task = bar.add_task(f"tuning {model}", total=trials, remark="")
 
         def tell(done: int, of: int | None, what: str) -> None:
@@ -78,7 +79,7 @@ def tune_command(
             threads=threads,
             tell=tell,
         )
-    found.write(output)
+        found.write(output)
     if json:
         print_json(found.document() | {"output": output})
         return

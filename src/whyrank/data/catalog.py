@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -155,16 +156,17 @@ class Catalog:
     @classmethod
     def restore(cls, arrays: Mapping[str, NDArray[np.generic]], tables: Mapping[str, pl.DataFrame]) -> Catalog:
         """The catalog behind `arrays()` and `tables()`."""
+        users, items, explanations = (_vocabulary(tables[name], name) for name in ("users", "items", "explanations"))
+        sizes = {"user": len(users), "item": len(items), "explanation": len(explanations)}
         pool = tables["explanations"]
-        relations = {name: _relation(arrays, name) for name in RELATIONS}
         return cls(
-            users=Vocabulary(tables["users"]["id"], "user"),
-            items=Vocabulary(tables["items"]["id"], "item"),
-            explanations=Vocabulary(pool["id"], "explanation"),
-            texts=pool["text"] if "text" in pool.columns else None,
-            popularity=arrays["popularity"].view(np.int64),
-            mean_rating=arrays["mean_rating"].view(np.float32),
-            **relations,
+            users=users,
+            items=items,
+            explanations=explanations,
+            texts=_column(pool, "text") if "text" in pool.columns else None,
+            popularity=_checked(arrays, "popularity", np.int64, len(explanations)),
+            mean_rating=_checked(arrays, "mean_rating", np.float32, len(explanations)),
+            **{name: _relation(arrays, name, sizes) for name in RELATIONS},
         )
 
 
@@ -175,9 +177,38 @@ def _merged(old: CSR, row: NDArray[np.int32], column: NDArray[np.int32], rows: i
     return CSR.from_pairs(all_rows, all_columns, rows, columns)
 
 
-def _relation(arrays: Mapping[str, NDArray[np.generic]], name: str) -> CSR:
-    indptr, indices, counts = (arrays[f"{name}.{part}"] for part in CSR._fields)
-    return CSR(indptr.view(np.int64), indices.view(np.int32), counts.view(np.int32))
+def _vocabulary(table: pl.DataFrame, name: str) -> Vocabulary:
+    ids = _column(table, "id")
+    if not len(ids) or ids.n_unique() < len(ids):
+        raise ValueError(f"{name} have no ids of their own")
+    return Vocabulary(ids, name.removesuffix("s"))
+
+
+def _column(table: pl.DataFrame, name: str) -> pl.Series:
+    if table[name].dtype != pl.String or table[name].null_count():
+        raise ValueError(f"{name} is not a column of texts")
+    return table[name]
+
+
+def _relation(arrays: Mapping[str, NDArray[np.generic]], name: str, sizes: Mapping[str, int]) -> CSR:
+    """A relation such as user_items; compiled code follows its numbers without looking, so they are looked at here."""
+    row, column = name.removesuffix("s").split("_")
+    indptr = _checked(arrays, f"{name}.indptr", np.int64, sizes[row] + 1)
+    indices = _checked(arrays, f"{name}.indices", np.int32)
+    counts = _checked(arrays, f"{name}.counts", np.int32, len(indices))
+    if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
+        raise ValueError(f"the rows of {name} do not follow each other")
+    if len(indices) and not 0 <= indices.min() <= indices.max() < sizes[column]:
+        raise ValueError(f"{name} names a number that does not exist")
+    return CSR(indptr, indices, counts)
+
+
+def _checked(arrays: Mapping[str, NDArray[np.generic]], name: str, kind: type, size: int | None = None) -> Any:
+    """An array of one dimension, of the kind and size that it must have."""
+    array = arrays[name]
+    if array.dtype != kind or array.ndim != 1 or size not in (None, len(array)):
+        raise ValueError(f"{name} has the wrong size or type")
+    return array
 
 
 def _places(popularity: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -18,6 +18,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError
 
 RECORD = {"user": pl.String, "item": pl.String, "rating": pl.String, "time": pl.String}
+TEXTS = {"explanation": pl.String, "text": pl.String}
 LISTS = {"explanations": pl.List(pl.String), "sentences": pl.List(pl.String)}
 
 
@@ -179,20 +180,19 @@ def _read_texts(folder: Path) -> pl.DataFrame:
             mapping = json.loads(json_path.read_text(encoding="utf-8"))
             if not isinstance(mapping, dict) or not all(isinstance(text, str) for text in mapping.values()):
                 raise ValueError("not an object of texts")
-            pairs = list(mapping.items())
         elif text_path.is_file():
             lines = text_path.read_text(encoding="utf-8").split("\n")
             if any("::" not in line for line in lines if line):
                 raise ValueError("a line without ::")
-            pairs = [(line.split("::", 1)[0], line.split("::", 1)[1]) for line in lines if line]
+            mapping = dict(line.split("::", 1) for line in lines if line)
         else:
-            pairs = []
+            mapping = {}
     except (OSError, ValueError, RecursionError) as error:
         path = json_path if json_path.is_file() else text_path
         raise DataError(
             f"not a table of texts: {first_line(error)}", path=path, expected="explanation id -> text"
         ) from error
-    return pl.DataFrame(pairs, schema={"explanation": pl.String, "text": pl.String}, orient="row")
+    return pl.DataFrame({"explanation": list(mapping), "text": list(mapping.values())}, schema=TEXTS)
 
 
 def _numbered(triplets: Triplets) -> tuple[pl.DataFrame, list[str]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from whyrank.atomic import new_folder
 from whyrank.data.extra import is_extra, read_extra, read_index, write_index
-from whyrank.data.tables import first_line
+from whyrank.data.tables import UNREADABLE, first_line, inside
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
 
@@ -202,16 +202,19 @@ def _checked_number(folder: Path, number: int) -> int:
 
 def _read_triplets(folder: Path) -> Triplets:
     try:
-        return Triplets.from_frame(pl.read_parquet(folder / "triplets.parquet"))
-    except (pl.exceptions.PolarsError, OSError) as error:
+        return Triplets.from_frame(pl.read_parquet(inside(folder, "triplets.parquet")))
+    except UNREADABLE as error:
         raise DataError(f"cannot be read: {first_line(error)}", path=folder / "triplets.parquet") from error
 
 
+def _index(folder: Path, number: int, name: str, records: int) -> Records:
+    return read_index(inside(folder, f"{number}/{name}.index"), records)
+
+
 def _indexed(folder: Path, data: Triplets, number: int, info: SplitInfo) -> Split:
-    inside = folder / str(number)
-    parts = [read_index(inside / f"{name}.index", data.records) for name in ("train", "validation", "test")]
+    parts = [_index(folder, number, name, data.records) for name in ("train", "validation", "test")]
     if len(np.unique(np.concatenate(parts))) != sum(map(len, parts)):
-        raise DataError("a record is in two parts", path=inside)
+        raise DataError("a record is in two parts", path=folder / str(number))
     return Split(data, parts[0], parts[1], parts[2], info)
 
 
@@ -227,10 +230,9 @@ def _info(document: dict[str, object]) -> SplitInfo:
 
 
 def _extra_split(folder: Path, data: Triplets, number: int) -> Split:
-    inside = folder / str(number)
-    training, test = (np.sort(read_index(inside / f"{name}.index", data.records)) for name in ("train", "test"))
+    training, test = (np.sort(_index(folder, number, name, data.records)) for name in ("train", "test"))
     if len(np.intersect1d(training, test)):
-        raise DataError("a record is in two parts", path=inside)
+        raise DataError("a record is in two parts", path=folder / str(number))
     inner = split_records(data.take(training), seed=number, test=0.0)
     info = SplitInfo(method="extra", seed=number, test=len(test) / data.records, validation=0.1, number=number)
     return Split(data, training[inner.train_records], training[inner.validation_records], test, info)

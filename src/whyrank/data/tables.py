@@ -18,6 +18,8 @@ FORMS = {".csv": "csv", ".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".ndjso
 FORMS |= {".parquet": "parquet", ".pq": "parquet"}
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 Columns = Mapping[str, str | int]
+# What polars raises on a file that it cannot read; on some damaged ones it panics.
+UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 csv.field_size_limit(1 << 27)
 
 
@@ -33,6 +35,13 @@ def form_of(path: Path) -> tuple[str, str | None]:
             expected=".csv, .tsv, .jsonl or .parquet, maybe with .gz or .zst",
         )
     return FORMS[inner[0]], compression
+
+
+def inside(folder: Path, name: str) -> Path:
+    """A file of a folder that may come from anybody: a link that leads out of the folder is not followed."""
+    if (folder / name).resolve() != folder.resolve() / name:
+        raise DataError("is a link that leads elsewhere", path=folder / name, expected="a file of the folder")
+    return folder / name
 
 
 def read_table(path: str | Path, wanted: Sequence[str], columns: Columns | None, problems: Problems) -> pl.DataFrame:
@@ -54,7 +63,7 @@ def read_table(path: str | Path, wanted: Sequence[str], columns: Columns | None,
         return _read_parquet(path, mapping)
     try:
         table = _read_quickly(path, form, mapping, positions)
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError):
+    except (*UNREADABLE, UnicodeDecodeError):
         table = _read_carefully(path, form, mapping, positions, problems)
     return table
 
@@ -80,7 +89,7 @@ def _read_parquet(path: Path, mapping: Mapping[str, str | int]) -> pl.DataFrame:
         names = pl.read_parquet_schema(path)
         sources = {name: source for name, source in mapping.items() if source in names}
         table = pl.read_parquet(path, columns=[str(source) for source in sources.values()])
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except UNREADABLE as error:
         raise DataError(f"not a readable Parquet file: {first_line(error)}", path=path) from error
     return table.select(pl.col(str(source)).alias(name) for name, source in sources.items())
 
@@ -135,7 +144,7 @@ def _lines(path: Path) -> list[str]:
             truncate_ragged_lines=True,
             new_columns=["line"],
         )
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except UNREADABLE as error:
         raise DataError(f"cannot be read: {first_line(error)}", path=path) from error
     return [line or "" for line in table["line"].to_list()]
 

@@ -168,7 +168,7 @@ def read_configs(folder: str | Path | None) -> dict[str, dict[str, object]]:
         try:
             document: Any = json.loads(path.read_text(encoding="utf-8"))
             name, settings = str(document["model"]), dict(document["parameters"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ParameterError(f"{path}: is not a configuration file as `whyrank tune` writes it") from error
         if name in configs:
             raise ParameterError(f"{path}: is a second configuration of {name}; keep one per model")

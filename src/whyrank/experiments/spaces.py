@@ -77,7 +77,7 @@ def space_of(model: str, sampler: str, file: str | Path | None = None) -> Space:
     if file is not None:
         try:
             space = dict(json.loads(Path(file).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise ParameterError(f"{file}: is not a search space; use a JSON object of parameters") from error
     else:
         space = SPACES.get(kind.id, {}).get(sampler, {})

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from whyrank.atomic import new_file
 from whyrank.data.split import Split
-from whyrank.errors import DataError, MissingExtra, ParameterError, TrainingError
+from whyrank.data.tables import first_line
+from whyrank.errors import ArtifactError, DataError, MissingExtra, ParameterError, TrainingError
 from whyrank.evaluation import evaluate
 from whyrank.experiments import measures
 from whyrank.experiments.cache import digest
@@ -106,7 +108,14 @@ def tune(
     if sampler not in ("tpe", "grid"):
         raise ParameterError(f"sampler is {sampler!r}; use tpe or grid")
     search = _Search(model, split, space, threads)
-    study = _study(search, sampler, storage, seed)
+    with _writing(storage):
+        return _found(search, _study(search, sampler, storage, seed), sampler, trials, seconds, tell)
+
+
+def _found(
+    search: _Search, study: Study, sampler: Sampler, trials: int | None, seconds: float | None, tell: Tell | None
+) -> Tuned:
+    """Run the trials that are missing, and choose."""
     size = search.grid_size() if sampler == "grid" else None
     wanted = min(each for each in (trials, size, math.inf) if each is not None)
     finished = [trial for trial in study.trials if trial.state.is_finished()]
@@ -122,6 +131,17 @@ def tune(
     if left != 0:
         study.optimize(search, n_trials=left, timeout=seconds, callbacks=[after])
     return _tuned(search, study, sampler)
+
+
+@contextmanager
+def _writing(storage: str | Path | None) -> Iterator[None]:
+    """Trouble with the file of trials as an error of ours."""
+    try:
+        yield
+    except Exception as error:
+        if storage is None or type(error).__name__ not in ("OperationalError", "StorageInternalError"):
+            raise
+        raise ArtifactError(f"{storage}: cannot be written ({first_line(error)})") from error
 
 
 class _Search:

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from whyrank.atomic import new_folder
+from whyrank.data.tables import UNREADABLE, inside
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError
 from whyrank.mining.pool import Pool
@@ -19,6 +20,7 @@ from whyrank.mining.reviews import Reading
 from whyrank.mining.rules import MiningRules
 
 FORMAT = 1
+TABLES = ("triplets.parquet", "wordings.parquet", "explanations.parquet")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,14 +93,9 @@ class Mined:
 
     def write(self, folder: str | Path) -> Path:
         """Write a data folder: triplets.parquet, explanations.parquet, wordings.parquet and mining.json."""
-        tables = {
-            "triplets.parquet": self.frame(),
-            "explanations.parquet": self.explanations,
-            "wordings.parquet": self.wordings,
-        }
         with new_folder(folder) as aside:
             hashes = {}
-            for name, table in tables.items():
+            for name, table in zip(TABLES, (self.frame(), self.wordings, self.explanations), strict=True):
                 table.write_parquet(aside / name)
                 hashes[name] = sha256((aside / name).read_bytes()).hexdigest()
             account = self.summary() | {"sha256": hashes}
@@ -113,33 +110,28 @@ class Mined:
         folder = Path(folder)
         try:
             account = json.loads((folder / "mining.json").read_text(encoding="utf-8"))
-            tables = {}
-            for name, digest in account["sha256"].items():
-                if sha256((folder / name).read_bytes()).hexdigest() != digest:
-                    raise DataError(
-                        "changed since it was written", path=folder / name, expected="a fresh mining folder"
-                    )
-                tables[name] = pl.read_parquet(folder / name)
-            triplets = tables["triplets.parquet"].drop("text")
-            pool = Pool(_whole(triplets), tables["wordings.parquet"], tables["explanations.parquet"])
+            triplets, wordings, explanations = (
+                _read_table(inside(folder, name), account["sha256"][name]) for name in TABLES
+            )
+            report = Report(sentences=account["sentences"])
+            for row in account["dropped"]:
+                report.dropped[row["rule"]], report.examples[row["rule"]] = row["sentences"], row["examples"]
+                report.wordings |= {row["rule"]: row["wordings"]} if row["wordings"] is not None else {}
+            pool = Pool(_whole(triplets.drop("text")), wordings, explanations)
             rules = MiningRules().changed(account["rules"])
-        except (OSError, KeyError, ValueError, TypeError, pl.exceptions.PolarsError) as error:
+            facts = [account[name] for name in ("reviews", "rejected", "problems", "seconds")]
+        except (*UNREADABLE, LookupError, ValueError, TypeError, RecursionError) as error:
             raise DataError(
                 f"not a mining folder: {error}", path=folder, expected="the folder of whyrank mine -o"
             ) from error
-        report = Report(sentences=account["sentences"])
-        for row in account["dropped"]:
-            report.dropped[row["rule"]], report.examples[row["rule"]] = row["sentences"], row["examples"]
-            report.wordings |= {row["rule"]: row["wordings"]} if row["wordings"] is not None else {}
-        return cls(
-            pool,
-            rules,
-            report,
-            account["reviews"],
-            account["rejected"],
-            account["problems"],
-            account["seconds"],
-        )
+        return cls(pool, rules, report, *facts)
+
+
+def _read_table(file: Path, digest: str) -> pl.DataFrame:
+    """One of a mined folder's tables, as it was written."""
+    if sha256(file.read_bytes()).hexdigest() != digest:
+        raise DataError("changed since it was written", path=file, expected="a fresh mining folder")
+    return pl.read_parquet(file)
 
 
 def _whole(triplets: pl.DataFrame) -> pl.DataFrame:

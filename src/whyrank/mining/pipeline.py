@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from whyrank.atomic import writing
 from whyrank.data.problems import OnError, Problems
 from whyrank.errors import DataError, ParameterError
 from whyrank.mining.groups import Wordings, count_wordings, find_pairs, group, promising
@@ -59,7 +60,7 @@ def mine(
     rules = (rules or (old.rules if old else MiningRules())).changed(settings)
     tell = progress or (lambda stage, done, total: None)
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="whyrank-mine-") as folder:
+    with writing(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="whyrank-mine-") as folder:
         reading, spool, cutter = Reading(Problems(on_error)), Spool(Path(folder)), Cutter.of(rules)
         if old:
             spool.add_known(old.wordings["text"], cutter)

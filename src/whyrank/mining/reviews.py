@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from whyrank.data.problems import Problems
-from whyrank.data.tables import first_line, form_of
+from whyrank.data.tables import UNREADABLE, first_line, form_of
 from whyrank.errors import DataError
 from whyrank.mining.lines import to_lines
 
@@ -111,7 +111,7 @@ def _tables(
 def _batches(path: Path, frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     try:
         yield from frame.collect_batches(chunk_size=CHUNK)
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except UNREADABLE as error:
         raise DataError(f"cannot be read: {first_line(error)}", path=path) from error
 
 
@@ -196,7 +196,7 @@ def _csv_tables(path: Path, separator: str, reading: Reading) -> Iterator[pl.Dat
     )
     try:
         yield from frame.collect_batches(chunk_size=CHUNK)
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except UNREADABLE as error:
         row = _first_bad_row(path, separator)
         expected = "as many fields in each row as in the header" if row else None
         raise DataError(f"cannot be read: {first_line(error)}", path=path, row=row, expected=expected) from error

@@ -204,9 +204,21 @@ class Model:
             model.data_digest_ = str(stored.facts["data"])
             for name in cls.fitted:
                 setattr(model, f"{name}_", stored.arrays[f"model.{name}"])
-        except (KeyError, TypeError, ValueError, ParameterError) as error:
+            model._check_restored()
+        except (LookupError, TypeError, ValueError, AttributeError, ParameterError) as error:
             raise ArtifactError(f"{path}: does not hold what a {cls.__name__} needs ({error})") from error
         return model
+
+    def _check_restored(self) -> None:
+        """Raise unless keys and queries fit each other; the last user and item reach the ends of their tables."""
+        catalog = self.catalog_
+        users, items = (np.array([len(each) - 1], np.int32) for each in (catalog.users, catalog.items))
+        asked = [(self.keys(), self.queries(users, items), len(catalog.explanations))]
+        if self.ranks_items:
+            asked.append((self.item_keys(), self.item_queries(users), len(catalog.items)))
+        for keys, queries, rows in asked:
+            if keys.shape != (rows, *queries.shape[1:]) or queries.ndim != 2:
+                raise ValueError("arrays of sizes that do not fit each other")
 
     def _share_catalog(self, other: Other) -> Other:
         """Make another form of the same fitted model usable."""

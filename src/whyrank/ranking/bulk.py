@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from whyrank.atomic import new_file
-from whyrank.data.tables import first_line, form_of
+from whyrank.atomic import new_file, sole_writer
+from whyrank.data.tables import UNREADABLE, first_line, form_of
 from whyrank.errors import DataError, ParameterError
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import Ranked, Ranker, rank
@@ -73,21 +73,22 @@ def explain_file(
     if output.suffix != ".parquet":
         raise ParameterError(f"{output}: reasons are written as Parquet; use a name that ends in .parquet")
     parts = output.parent / f".{output.name}.parts"
-    source = _prepare(pairs, parts, _fingerprint(model, pairs, n, options))
-    total = int(source.select(pl.len()).collect().item())
-    done_before = done = 0
-    for number, start in enumerate(range(0, total, ROWS)):
-        part = parts / f"part-{number:06d}.parquet"
-        if part.is_file():
-            done_before = done = min(start + ROWS, total)
-        else:
-            table = _explain_part(model, source.slice(start, ROWS).collect(), n, options, threads)
-            with new_file(part) as aside:
-                table.write_parquet(aside)
-            done = min(start + ROWS, total)
-        if progress:
-            progress(done, total)
-    reasons, statuses = _finish(parts, output, total)
+    with sole_writer(output):
+        source = _prepare(pairs, parts, _fingerprint(model, pairs, n, options))
+        total = int(source.select(pl.len()).collect().item())
+        done_before = done = 0
+        for number, start in enumerate(range(0, total, ROWS)):
+            part = parts / f"part-{number:06d}.parquet"
+            if part.is_file():
+                done_before = done = min(start + ROWS, total)
+            else:
+                table = _explain_part(model, source.slice(start, ROWS).collect(), n, options, threads)
+                with new_file(part) as aside:
+                    table.write_parquet(aside)
+                done = min(start + ROWS, total)
+            if progress:
+                progress(done, total)
+        reasons, statuses = _finish(parts, output, total)
     seconds = time.perf_counter() - begin
     return BulkReport(str(output), total, reasons, statuses, done_before if done_before < total else total, seconds)
 
@@ -97,13 +98,12 @@ def _prepare(pairs: Path, parts: Path, fingerprint: str) -> pl.LazyFrame:
     marker = parts / "run.json"
     if not (marker.is_file() and marker.read_text(encoding="utf-8") == fingerprint):
         shutil.rmtree(parts, ignore_errors=True)
-        parts.mkdir(parents=True)
         with new_file(marker) as aside:
             aside.write_text(fingerprint, encoding="utf-8")
     try:
         source = _scan(pairs, parts)
         names = source.collect_schema().names()
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except UNREADABLE as error:
         raise DataError(f"cannot be read: {first_line(error)}", path=pairs) from error
     for name in ("user", "item"):
         if name not in names:
