@@ -24,7 +24,7 @@ from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank, rank_items
 from whyrank.ranking.reasons import score_parts
 from whyrank.ranking.words import word_rows
-from whyrank.service.report import Report, read_report, report_files
+from whyrank.service.report import Report, report_files, shown_report
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 VARIANTS = 4  # models kept for other values of mu, where mu changes their keys
@@ -178,7 +178,7 @@ class Shelf:
             id_ or model.id,
             folder,
             model,
-            read_report(folder),
+            shown_report(folder),
             stamp,
             _aligned(catalog.items.ids, self._titles, "item", "title"),
             _aligned(catalog.explanations.ids, self._aspects, "id", "aspect"),
