@@ -101,10 +101,10 @@ def serve() -> None:
     run(Settings.from_environment(), port=0, application="service_load:application")
 
 
-def start(model: Path, workers: int, folder: Path) -> tuple[subprocess.Popen[str], str]:
+def start(model: Path, workers: int, folder: Path, in_flight: int = 1024) -> tuple[subprocess.Popen[str], str]:
     """The service in a process of its own, and its address once all workers are up."""
     store = f"sqlite:///{folder}/load.db"
-    Settings(models=(str(model),), store=store, workers=workers, rate=0, in_flight=1024).to_environment()
+    Settings(models=(str(model),), store=store, workers=workers, rate=0, in_flight=in_flight).to_environment()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
     environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-c", "import service_load\nif __name__ == '__main__': service_load.serve()"]

@@ -81,4 +81,4 @@ def alpha_curve(file: Path, model: Model) -> list[Row]:
 
 def _named(popularity: NDArray[np.int64]) -> str:
     low, high = int(popularity.min()), int(popularity.max())
-    return f"said {low:,} times" if low == high else f"said {low:,} to {high:,} times"
+    return f"{low:,} times" if low == high else f"{low:,} to {high:,} times"
