@@ -6,7 +6,8 @@ Needs wrk. First it measures how many requests a second the service answers when
 answer. Then it sends twice as many on schedule, whether or not they are answered. There is no rate limit per client,
 so that the bound on requests under way (503) is what protects it. It ends with code 1 unless the workers are still the
 same processes, every answer was 200, 429 or 503 (the last two with Retry-After), private memory has not grown by more
-than `--growth` MB after the first tenth, and requests are answered with 200 again within `--recovery` seconds of the end.
+than `--growth` MB after the first tenth, and requests are answered with 200 again within `--recovery` seconds of
+the end.
 """
 
 from __future__ import annotations
