@@ -3,8 +3,9 @@
     python benchmarks/service_load.py --pools 8191 126696 --workers 1 2 --seconds 5 --repeats 3
     python benchmarks/service_load.py --memory 4
 
-Needs wrk (Debian: apt install wrk). The model has BPER's form with random factors (20 per side); the data has Yelp's
-sizes for the large pool. The last column is the processor time of a route beyond that of nothing, as a share of a
+Needs wrk (Debian: apt install wrk). The model is a BPER with random factors (20 per side); the data has Yelp's sizes
+for the large pool. `nothing` passes the same guard (keys, limits, counts), reads, parses and checks the same body, and
+answers a constant. The last column is the processor time of a route beyond that of nothing, as a share of a
 whole explain: for `rank` the model's share, for `explain` that of the model and of making the answer. The best of the
 repeats is shown. `--memory N` starts N workers on the large pool and prints resident and proportional memory.
 """
@@ -18,18 +19,13 @@ import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from fastapi import Request
 from starlette.responses import Response
 
 import whyrank as wr
-from whyrank.models import MODELS, Model
-from whyrank.models.parameters import parameter
-from whyrank.ranking.form import Block, rows
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank
 from whyrank.service import routes, schemas
@@ -60,41 +56,9 @@ end
 """
 
 
-@dataclass(kw_only=True, eq=False)
-class Synthetic(Model):
-    """BPER's form with random factors and biases that follow popularity."""
-
-    id = "synthetic"
-    summary = "random factors of BPER's form, for load tests"
-    fitted = ("user_factors", "item_factors", "explanation_factors")
-
-    factors: int = parameter(20, "per side", at_least=1)
-    mu: float = parameter(0.7, "weight of the user's side", at_least=0, at_most=1)
-
-    def _fit(self, train: Any, run: Any, validation: Any) -> None:
-        rng, d = np.random.default_rng(0), self.factors
-        self.user_factors_ = rng.normal(0, 0.4, (len(train.users), d)).astype(np.float32)
-        self.item_factors_ = rng.normal(0, 0.4, (len(train.items), d)).astype(np.float32)
-        factors = rng.normal(0, 0.4, (len(train.explanations), 2 * d)).astype(np.float32)
-        bias = np.log1p(train.popularity).astype(np.float32)[:, None]
-        self.explanation_factors_ = np.hstack([factors, bias, bias])
-
-    def keys(self) -> np.ndarray:
-        d = self.factors  # joined on every call, as BPER joins its tables
-        return np.hstack([self.explanation_factors_[:, : 2 * d], self.explanation_factors_[:, 2 * d :]])
-
-    def queries(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        mu = np.float32(self.mu)
-        constants = np.tile(np.array([mu, 1 - mu], np.float32), (len(users), 1))
-        return np.hstack([mu * rows(self.user_factors_, users), (1 - mu) * rows(self.item_factors_, items), constants])
-
-    def blocks(self) -> tuple[Block, ...]:
-        return Block("user", self.factors), Block("item", self.factors), Block("popularity", 2)
-
-
 async def nothing(body: schemas.ExplainRequest) -> Response:
     """A route that takes the same body and does nothing with it."""
-    return Response(b'{"model":"synthetic","mu":0.7,"results":[]}', media_type="application/json")
+    return Response(b'{"model":"bper","mu":0.7,"results":[]}', media_type="application/json")
 
 
 async def only_rank(body: schemas.ExplainRequest, request: Request) -> Response:
@@ -107,8 +71,7 @@ async def only_rank(body: schemas.ExplainRequest, request: Request) -> Response:
 
 
 def application() -> Guard:
-    """The service with one more model and one more route; what uvicorn's workers run."""
-    MODELS[Synthetic.id] = Synthetic
+    """The service with two more routes; what uvicorn's workers run."""
     routes.router.post("/nothing")(nothing)
     routes.router.post("/rank")(only_rank)
     return create_app(Settings.from_environment())
@@ -120,8 +83,11 @@ def prepare(pool: int, folder: Path) -> tuple[Path, Path]:
     if not bodies.is_file():
         preset, sizes = DATA[pool]
         data = wr.simulate(preset, seed=0, **sizes)
-        Synthetic().fit(data).save(model)
         rng = np.random.default_rng(0)
+        fitted = wr.BPER(factors=20, epochs=1, bias_start="popularity").fit(data)
+        for name in ("user_factors_", "item_factors_", "explanation_by_user_", "explanation_by_item_"):
+            setattr(fitted, name, rng.normal(0, 0.4, getattr(fitted, name).shape).astype(np.float32))
+        fitted.save(model)
         records = rng.integers(0, data.records, 5000)
         pairs = zip(
             data.users.terms(data.record_user[records]), data.items.terms(data.record_item[records]), strict=True
@@ -135,10 +101,10 @@ def serve() -> None:
     run(Settings.from_environment(), port=0, application="service_load:application")
 
 
-def start(model: Path, workers: int, folder: Path) -> tuple[subprocess.Popen[str], str]:
+def start(model: Path, workers: int, folder: Path, in_flight: int = 1024) -> tuple[subprocess.Popen[str], str]:
     """The service in a process of its own, and its address once all workers are up."""
     store = f"sqlite:///{folder}/load.db"
-    Settings(models=(str(model),), store=store, workers=workers, rate=0, in_flight=1024).to_environment()
+    Settings(models=(str(model),), store=store, workers=workers, rate=0, in_flight=in_flight).to_environment()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
     environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-c", "import service_load\nif __name__ == '__main__': service_load.serve()"]

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from whyrank.artifacts import REPORT, add_report, read_report
 from whyrank.atomic import new_file, new_folder
 from whyrank.data import Split
 from whyrank.errors import ArtifactError
@@ -94,3 +95,31 @@ def test_a_folder_is_not_written_over_a_file(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="is a file"), new_folder(tmp_path / "taken"):
         pass
     assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_a_report_grows_part_by_part_and_leaves_the_model_alone(folder: Path) -> None:
+    add_report(folder, {"training": [{"epoch": 1, "loss": float("nan")}]})
+    file = add_report(folder, {"strata": [{"stratum": "1 to 2 times", "ndcg": 0.5}]})
+    assert file == folder / REPORT
+    assert read_report(file) == {
+        "training": [{"epoch": 1, "loss": None}],
+        "strata": [{"stratum": "1 to 2 times", "ndcg": 0.5}],
+    }
+    add_report(folder, {"training": []})
+    assert read_report(file)["training"] == []
+    load(folder)
+
+
+def test_a_report_that_was_edited_is_refused_and_one_by_hand_is_read(folder: Path, tmp_path: Path) -> None:
+    file = add_report(folder, {"evaluation": {"k": 10}})
+    file.write_text(file.read_text().replace("10", "11"))
+    with pytest.raises(ArtifactError, match="checksum differs"):
+        read_report(file)
+    file.write_text('{"evaluation": {"k": 11}}')
+    assert read_report(file) == {"evaluation": {"k": 11}}
+    for text in ("[1]", "{", "\xff"):
+        file.write_bytes(text.encode("latin-1"))
+        with pytest.raises(ArtifactError):
+            read_report(file)
+    with pytest.raises(ArtifactError, match="not a saved model"):
+        add_report(tmp_path / "nowhere", {})

@@ -11,6 +11,8 @@ import pytest
 
 from whyrank.cli import main
 from whyrank.data import Split, Triplets, write
+from whyrank.models import load
+from whyrank.service.report import shown_report
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -54,6 +56,42 @@ def test_the_way_from_nothing_to_reasons(call: Call, tmp_path: Path) -> None:
     assert set(reasons[0]) == {"explanation", "text", "score", "parts", "evidence"}
     table = call("compare", split, "--models", f"pop,{model}", "--number", 1)[1]
     assert "pop" in table
+
+
+def test_figures_are_kept_with_the_model_and_shown_by_the_service(call: Call, folder: Path, tmp_path: Path) -> None:
+    split, model, results = folder / "split", tmp_path / "model", tmp_path / "results.json"
+    call("fit", split, "--model", "bper-j", "--set", "epochs=5", "-o", model)
+    fitted = shown_report(model)
+    assert fitted is not None
+    assert [row["epoch"] for row in fitted.training] == [1, 2, 3, 4, 5]
+    curve = {"alpha": [0.0, 1.0], "explanation": [1.0, 3.0], "recommendation": [4.0, 2.0]}
+    results.write_text(json.dumps({"experiments": {"alpha": {"bper-j": curve}}}))
+    printed = json.loads(call("evaluate", model, split, "--save", "--alpha", results, "--json")[1])
+    shown = shown_report(model)
+    assert shown is not None
+    assert shown.training == fitted.training
+    assert shown.evaluation is not None
+    assert shown.evaluation.explanation == printed["explanation"]
+    assert shown.evaluation.recommendation == printed["recommendation"]
+    at_own_mu = next(row for row in shown.mu_curve if row["mu"] == 0.7)
+    assert at_own_mu["ndcg_paper"] == printed["explanation"]["ndcg_paper"]
+    assert shown.alpha_curve[1] == {"alpha": 1.0, "explanation_f1": 0.03, "recommendation_f1": 0.02}
+    assert len(shown.strata) == 3
+    assert load(model).mu == 0.7  # type: ignore[attr-defined]
+
+
+def test_a_model_without_mu_and_a_wrong_alpha_file(call: Call, folder: Path, tmp_path: Path) -> None:
+    split, model, results = folder / "split", tmp_path / "model", tmp_path / "results.json"
+    call("fit", split, "--model", "pop", "-o", model)
+    assert shown_report(model) is None
+    assert call("evaluate", model, split, "--save")[0] == 0
+    shown = shown_report(model)
+    assert shown is not None
+    assert shown.mu_curve == []
+    results.write_text(json.dumps({"experiments": {"alpha": {"bper-j": {}}}}))
+    code, _, error = call("evaluate", model, split, "--save", "--alpha", results)
+    assert (code, "only for bper-j" in error) == (2, True)
+    assert call("evaluate", model, split, "--alpha", results)[0] == 2
 
 
 def test_bulk_explanations_are_written_with_codes_for_unknown_ids(call: Call, folder: Path, tmp_path: Path) -> None:

@@ -195,6 +195,7 @@ def test_a_slider_ranks_anew_and_the_address_says_so(watched: Watched, user: str
         slider.focus()
         page.keyboard.press("Home")
     assert answer.value.request.post_data_json["mu"] == 0
+    assert answer.value.request.post_data_json["similar"] is True
     expect(page).to_have_url(re.compile("mu=0"))
     expect(page.locator("article .text")).not_to_have_text(before)
     after = reasons(page)
@@ -363,6 +364,23 @@ def test_no_view_scrolls_sideways_on_a_phone(browser: Browser, service: str, use
             wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             assert wider <= 0, view
         watched.check()
+
+
+UNNAMED = """() => [...document.querySelectorAll("a[href], button, input, select, summary, [role=img], [tabindex]")]
+  .filter((one) => one.checkVisibility())
+  .filter((one) => {
+    const by = (one.getAttribute("aria-labelledby") ?? "").split(" ").map((id) => document.getElementById(id));
+    const named = [...(one.labels ?? []), ...by, one].map((each) => each?.textContent.trim() ?? "");
+    return !one.ariaLabel && !named.join("");
+  })
+  .map((one) => one.outerHTML)"""
+
+
+def test_every_control_and_picture_has_a_name(watched: Watched, user: str) -> None:
+    for view in VIEWS:
+        page = watched.open(view.format(user=user))
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate(UNNAMED) == [], view
 
 
 def test_colours_follow_the_system_until_the_person_chooses(browser: Browser, service: str) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from whyrank.errors import ParameterError
 from whyrank.ranking.form import Bonus
 from whyrank.ranking.joint import PartBound, top_pairs
+from whyrank.ranking.request import Candidates
 from whyrank.ranking.search import Search
 
 Floats = NDArray[np.float32]
@@ -114,12 +115,13 @@ def test_the_search_finds_what_a_full_sort_finds(world, with_bonus: bool, with_f
 def test_candidates_restrict_the_search(world, with_bonus: bool) -> None:
     search, queries, ties, n, rng = world
     bonus = random_bonus(rng, len(queries), len(ties)) if with_bonus else None
-    candidates = random_bonus(rng, len(queries), len(ties))[:2]
+    given = random_bonus(rng, len(queries), len(ties))
+    candidates = Candidates(given.indptr[:-1], given.indptr[1:], given.explanations)
     found = search.top(queries, n, bonus=bonus, candidates=candidates, threads=1)
     for row in range(len(queries)):
         one = slice(row, row + 1)
         allowed = np.zeros(len(ties), bool)
-        allowed[candidates[1][candidates[0][row] : candidates[0][row + 1]]] = True
+        allowed[given.explanations[given.indptr[row] : given.indptr[row + 1]]] = True
         mine = None
         if bonus is not None:
             inside = slice(*bonus.indptr[row : row + 2])
@@ -212,9 +214,10 @@ def test_bad_arguments_are_refused() -> None:
         ({"allowed": np.ones(3, bool)}, "allowed"),
         ({"boost": np.ones(3, np.float32)}, "boost"),
         ({"floors": np.array([np.nan], np.float32)}, "floors"),
-        ({"candidates": (np.array([0, 2]), np.array([2, 1], np.int32))}, "candidates"),
-        ({"candidates": (np.array([0, 1]), np.array([4], np.int32))}, "candidates"),
-        ({"candidates": (np.array([1, 1]), np.array([], np.int32))}, "indptr"),
+        ({"candidates": Candidates(np.array([0]), np.array([2]), np.array([2, 1], np.int32))}, "candidates"),
+        ({"candidates": Candidates(np.array([0]), np.array([1]), np.array([4], np.int32))}, "candidates"),
+        ({"candidates": Candidates(np.array([0]), np.array([2]), np.array([1], np.int32))}, "candidates"),
+        ({"candidates": Candidates(np.array([], int), np.array([], int), np.array([], np.int32))}, "each of 1"),
         ({"bonus": Bonus(np.array([0, 1]), np.array([0], np.int32), np.array([-1], np.float32))}, "bonus"),
     ]:
         with pytest.raises(ParameterError, match=named):

@@ -134,7 +134,8 @@ def test_a_body_that_is_too_large_is_refused(world: World, chunked: bool) -> Non
 
 
 def test_more_requests_than_may_be_under_way_are_turned_away(world: World) -> None:
-    """Two requests whose bodies do not end hold both places; the third is told to come back."""
+    """Two requests whose bodies do not end hold both places; the third is told to come back, as is the third of five
+    that come at once, although each is answered without a pause."""
     app = create_app(world.settings("pop", in_flight=2))
 
     async def ask(receive: object) -> list[dict[str, object]]:
@@ -162,11 +163,12 @@ def test_more_requests_than_may_be_under_way_are_turned_away(world: World) -> No
         await asyncio.sleep(0)
         refused = await ask(quick)
         end.set()
-        return [refused, *await asyncio.gather(*first), await ask(slow)]
+        at_once = await asyncio.gather(*first), await asyncio.gather(*(ask(quick) for _ in range(5)))
+        return [refused, *at_once[0], *at_once[1], await ask(slow)]
 
     with TestClient(app):
         statuses = [answer[0]["status"] for answer in asyncio.run(play())]
-    assert statuses == [503, 422, 422, 422]
+    assert statuses == [503, 422, 422, 422, 422, 503, 503, 503, 422]
 
 
 def test_every_answer_carries_the_security_headers(world: World) -> None:

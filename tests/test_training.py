@@ -14,7 +14,7 @@ from whyrank.data.csr import CSR
 from whyrank.errors import ArtifactError, ParameterError, TrainingError
 from whyrank.kernels.rng import key_of
 from whyrank.kernels.start import draw_one_per_record
-from whyrank.training import EarlyStopping, Epoch, Monitor, Settings, Storage, Table, fold_in, grow, train
+from whyrank.training import EarlyStopping, Epoch, History, Monitor, Settings, Storage, Table, fold_in, grow, train
 from whyrank.training.blocks import BlockSolver
 from whyrank.training.crew import Crew
 from whyrank.training.sequential import SequentialSolver
@@ -185,6 +185,15 @@ def test_early_stopping_remembers_its_best_epoch_across_a_resume(tmp_path: Path)
     train(*quick(epochs=9), monitors=[stopping(), Watch(stop_after=3)], checkpoint=file)
     resumed = train(*quick(epochs=9), monitors=[stopping(), Watch()], checkpoint=file, resume=True)
     assert resumed.values.tobytes() == whole.values.tobytes()
+
+
+def test_the_history_of_a_resumed_run_is_that_of_an_undisturbed_one(tmp_path: Path) -> None:
+    file, whole, first, second = tmp_path / "run.checkpoint", History(), History(), History()
+    train(*quick(epochs=6), monitors=[whole])
+    train(*quick(epochs=6), monitors=[first, Watch(stop_after=2)], checkpoint=file)
+    train(*quick(epochs=6), monitors=[second, Watch()], checkpoint=file, resume=True)
+    assert len(first.rows) == 2
+    assert second.rows == whole.rows
 
 
 @pytest.mark.parametrize("solver", ["blocks", "sequential"])

@@ -50,18 +50,21 @@ def fit_command(
     json: Json = False,
 ) -> None:
     """Fit a model to triplets (of a split folder: to its training part) and save it."""
-    from whyrank.training import Run
+    from whyrank.artifacts import add_report
+    from whyrank.training import History, Run
 
     warn_first_run()
     chosen = make_model(model, settings, config)
     triplets = read_data(data, columns, on_error, number)
     checkpoint = output.parent / f".{output.name}.checkpoint"
-    begin = time.perf_counter()
+    begin, history = time.perf_counter(), History()
     with sole_writer(output), progress(json) as bar:
-        run = Run(threads=threads, monitors=(bar_monitor(bar, chosen.id),), checkpoint=checkpoint, resume=resume)
-        chosen.fit(triplets, run=run)
+        monitors = (bar_monitor(bar, chosen.id), history)
+        chosen.fit(triplets, run=Run(threads=threads, monitors=monitors, checkpoint=checkpoint, resume=resume))
         seconds = time.perf_counter() - begin
         chosen.save(output)
+        if history.rows:
+            add_report(output, {"training": history.rows})
         remove_checkpoint(checkpoint)
     if json:
         print_json({"model": chosen.id, "output": output, "triplets": len(triplets), "seconds": seconds})

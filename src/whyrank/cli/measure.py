@@ -34,6 +34,12 @@ def evaluate_command(
     split: SplitFolder,
     k: At = 10,
     part: Annotated[str, typer.Option(help="test or validation.")] = "test",
+    save: Annotated[
+        bool, typer.Option("--save", help="Keep the figures in the model folder, with a curve over mu, for the page.")
+    ] = False,
+    alpha: Annotated[
+        Path | None, typer.Option(help="With --save: results.json of `whyrank experiment alpha`, for its curve.")
+    ] = None,
     number: Number = 1,
     threads: Threads = None,
     json: Json = False,
@@ -41,14 +47,21 @@ def evaluate_command(
     """Measure a fitted model on the test part of a split."""
     from rich.table import Table
 
+    from whyrank.artifacts import add_report
     from whyrank.data import read_split
     from whyrank.evaluation import evaluate
+    from whyrank.experiments.record import alpha_curve, record
     from whyrank.models import load
 
     if part not in ("test", "validation"):
         raise ParameterError(f"--part is {part!r}; use test or validation")
-    chosen = read_split(split, number)
-    result = evaluate(load(model), getattr(chosen, part), k, threads=threads)
+    if alpha is not None and not save:
+        raise ParameterError("--alpha is kept with the figures; give --save, too")
+    fitted, measured = load(model), getattr(read_split(split, number), part)
+    result = evaluate(fitted, measured, k, threads=threads)
+    if save:
+        parts = record(fitted, measured, result, threads)
+        add_report(model, parts if alpha is None else parts | {"alpha_curve": alpha_curve(alpha, fitted)})
     if json:
         print_json(result.as_dict())
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Literal
 
@@ -109,16 +110,10 @@ class Vocabulary:
         return np.array([-1 if term is None else self._find(term) for term in terms], np.int32)
 
     def _find(self, term: str) -> int:
-        ids, low, high = self._sorted, 0, len(self._sorted)
-        while low < high:
-            middle = (low + high) // 2
-            if ids[middle] < term:
-                low = middle + 1
-            else:
-                high = middle
-        if low == len(ids) or ids[low] != term:
+        at = bisect_left(self._sorted, term)
+        if at == len(self._sorted) or self._sorted[at] != term:
             return -1
-        return low if self._order is None else int(self._order[low])
+        return at if self._order is None else int(self._order[at])
 
     def _many(self, terms: pl.Series) -> NDArray[np.int32]:
         if not len(self):

@@ -73,10 +73,10 @@ def evaluate(
     if not test.records:
         raise DataError("the test part is empty", expected="at least one record")
     model._check_fitted()
-    users, found_items, relevant = _in_terms_of(model, test)
+    users, found_items, relevant = in_terms_of(model, test)
     begin = time.perf_counter()
     ranked = rank(model, users, found_items, k, Options(**options), threads).numbers  # type: ignore[arg-type]
-    per_pair = per_list(_padded(ranked, k), relevant)
+    per_pair = per_list(padded(ranked, k), relevant)
     explanation = {name: float(values.mean()) for name, values in per_pair.items()}
     recommendation = on_recommended = per_user = None
     if items and model.ranks_items:
@@ -92,7 +92,7 @@ def evaluate(
     )
 
 
-def _in_terms_of(model: Model, test: Triplets) -> tuple[NDArray[np.int32], NDArray[np.int32], CSR]:
+def in_terms_of(model: Model, test: Triplets) -> tuple[NDArray[np.int32], NDArray[np.int32], CSR]:
     """Test records under the model's own numbers; unknown users and items are -1, unknown explanations never hit."""
     catalog = model.catalog_
     if test.users is catalog.users and test.items is catalog.items and test.explanations is catalog.explanations:
@@ -113,7 +113,7 @@ def _in_terms_of(model: Model, test: Triplets) -> tuple[NDArray[np.int32], NDArr
     return numbers[0][test.record_user], numbers[1][test.record_item], relevant
 
 
-def _padded(ranked: NDArray[np.int32], k: int) -> NDArray[np.int32]:
+def padded(ranked: NDArray[np.int32], k: int) -> NDArray[np.int32]:
     """Lists of exactly k places, -1 where the pool was smaller."""
     return np.pad(ranked, ((0, 0), (0, k - ranked.shape[1])), constant_values=-1)
 
@@ -127,7 +127,7 @@ def _evaluate_items(
     asked = np.flatnonzero(relevant.sizes()).astype(np.int32)
     if not len(asked):
         raise DataError("no test user or item is known to the model", expected="a test part of the same data")
-    ranked = _padded(rank_items(model, asked, k, threads).numbers, k)
+    ranked = padded(rank_items(model, asked, k, threads).numbers, k)
     per_user = per_list(ranked, relevant.take(asked))
     place = np.full(len(model.catalog_.users) + 1, -1)
     place[asked] = np.arange(len(asked))

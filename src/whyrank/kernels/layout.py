@@ -104,11 +104,13 @@ def bases(keys: Floats, columns: int, constants: Floats) -> Floats:
 
 
 @kernel
-def ascending(indptr: NDArray[np.int64], values: NDArray[np.int32], limit: int) -> bool:
-    """Whether every row rises strictly and stays within 0..limit-1."""
-    for row in range(len(indptr) - 1):
+def ascending(starts: NDArray[np.int64], stops: NDArray[np.int64], values: NDArray[np.int32], limit: int) -> bool:
+    """Whether every row is a stretch of `values` that rises strictly and stays within 0..limit-1."""
+    for row in range(len(starts)):
+        if starts[row] < 0 or stops[row] > len(values):
+            return False
         last = -1
-        for at in range(indptr[row], indptr[row + 1]):
+        for at in range(starts[row], stops[row]):
             if values[at] <= last or values[at] >= limit:
                 return False
             last = values[at]

@@ -1,4 +1,4 @@
-"""Counts of (row, column) entries of a relation."""
+"""Rows of tables, and counts of (row, column) entries of a relation, by number."""
 
 from __future__ import annotations
 
@@ -57,3 +57,29 @@ def counts_over(
                 break
             found[at] += count_at(indptr, indices, counts, row, columns[at])
     return found
+
+
+@kernel
+def weighed_sides(
+    left: NDArray[np.float32],
+    left_rows: NDArray[np.int32],
+    right: NDArray[np.float32],
+    right_rows: NDArray[np.int32],
+    left_weight: np.float32,
+    right_weight: np.float32,
+) -> NDArray[np.float32]:
+    """Rows of two tables side by side, each times its weight (zeros for -1), and both weights behind them.
+
+    One call for what takes NumPy ten: half of what ranking costs for a single pair is the number of calls.
+    """
+    width, count = left.shape[1], len(left_rows)
+    made = np.zeros((count, width + right.shape[1] + 2), np.float32)
+    for at in range(count):
+        if left_rows[at] >= 0:
+            for j in range(width):
+                made[at, j] = left_weight * left[left_rows[at], j]
+        if right_rows[at] >= 0:
+            for j in range(right.shape[1]):
+                made[at, width + j] = right_weight * right[right_rows[at], j]
+        made[at, -2], made[at, -1] = left_weight, right_weight
+    return made

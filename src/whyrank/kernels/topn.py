@@ -297,8 +297,8 @@ def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) 
 
 @kernel
 def search_given(
-    keys: Floats, base: Floats, ranks: Numbers, batch: Batch, best: Best, indptr: NDArray[np.int64], given: Numbers,
-    first: int, last: int,
+    keys: Floats, base: Floats, ranks: Numbers, batch: Batch, best: Best, starts: NDArray[np.int64],
+    stops: NDArray[np.int64], given: Numbers, first: int, last: int,
 ) -> None:  # fmt: skip
     """Rank for `rows` first..last only the explanations given for each; a bonus counts for those given."""
     width = keys.shape[1]
@@ -308,7 +308,7 @@ def search_given(
         row = batch.rows[place]
         query[0, :columns] = batch.queries[row, :columns]
         low, high = batch.bonus_indptr[row], batch.bonus_indptr[row + 1]
-        for at in range(indptr[row], indptr[row + 1]):
+        for at in range(starts[row], stops[row]):
             e = given[at]
             score = base[e] + dot(query, 0, keys, e * width, width)
             found = _find(batch.bonus_explanations, low, high, e)

@@ -10,7 +10,7 @@ import numpy as np
 from whyrank.data.triplets import Triplets
 from whyrank.models.factors import FactorModel, popularity_start
 from whyrank.models.parameters import parameter
-from whyrank.ranking.form import Block, Floats, Numbers, rows
+from whyrank.ranking.form import Block, Floats, Numbers, rows, two_sides
 from whyrank.training import PairwisePass, Pass, Table
 
 if TYPE_CHECKING:
@@ -68,9 +68,7 @@ class BPER(FactorModel):
         return np.hstack([*sides, self.user_bias_[:, None], self.item_bias_[:, None]])
 
     def queries(self, users: Numbers, items: Numbers) -> Floats:
-        mu, rest = np.float32(self.mu), np.float32(1 - self.mu)
-        constants = np.tile(np.array([mu, rest], np.float32), (len(users), 1))
-        return np.hstack([mu * rows(self.user_factors_, users), rest * rows(self.item_factors_, items), constants])
+        return two_sides(self.user_factors_, users, self.item_factors_, items, self.mu)
 
     def blocks(self) -> tuple[Block, ...]:
         return (Block("user", self.factors), Block("item", self.factors), Block("popularity", 2))

@@ -19,7 +19,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.errors import ArtifactError, DataError, ParameterError
 from whyrank.models.base import Model
 from whyrank.models.parameters import parameter
-from whyrank.ranking.form import Block, Floats, Numbers, rows
+from whyrank.ranking.form import Block, Floats, Numbers, two_sides
 from whyrank.text.checkpoint import Checkpoint
 from whyrank.text.cold import borrowed, nearest
 from whyrank.text.encoder import Encoder
@@ -276,9 +276,7 @@ class BPERPlus(Model):
         return np.hstack([*sides, self.user_bias_[:, None], self.item_bias_[:, None]])
 
     def queries(self, users: Numbers, items: Numbers) -> Floats:
-        mu, rest = np.float32(self.mu), np.float32(1 - self.mu)
-        constants = np.tile(np.array([mu, rest], np.float32), (len(users), 1))
-        return np.hstack([mu * rows(self.user_factors_, users), rest * rows(self.item_factors_, items), constants])
+        return two_sides(self.user_factors_, users, self.item_factors_, items, self.mu)
 
     def blocks(self) -> tuple[Block, ...]:
         return (Block("user", self.factors), Block("item", self.factors), Block("popularity", 2))

@@ -7,6 +7,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from whyrank.kernels.lookup import weighed_sides
+
 Numbers = NDArray[np.int32]
 Floats = NDArray[np.float32]
 
@@ -46,10 +48,15 @@ class Scorer(Protocol):
 
 def rows(table: Floats, numbers: Numbers) -> Floats:
     """Rows of a table by number, zeros for -1."""
-    taken = table[np.maximum(numbers, 0)]
-    if len(numbers) and numbers.min() < 0:
-        taken[numbers < 0] = 0
+    taken, unknown = table[numbers], numbers < 0
+    if unknown.any():
+        taken[unknown] = 0
     return taken
+
+
+def two_sides(user_factors: Floats, users: Numbers, item_factors: Floats, items: Numbers, mu: float) -> Floats:
+    """The queries of models with a side for the user and one for the item: [mu p_u, (1 - mu) q_i, mu, 1 - mu]."""
+    return weighed_sides(user_factors, users, item_factors, items, np.float32(mu), np.float32(1 - mu))
 
 
 def constant_and_parts(blocks: tuple[Block, ...]) -> tuple[int, tuple[int, ...] | None]:

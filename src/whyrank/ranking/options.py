@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -45,7 +46,7 @@ class Options:
             raise ParameterError(f"polarity is {self.polarity!r}; use 'any', 'positive' or 'negative'")
         if not 0 <= self.diversity <= 1:
             raise ParameterError(f"diversity is {self.diversity}; use a number from 0 to 1")
-        if not np.isfinite(self.specificity):
+        if not math.isfinite(self.specificity):
             raise ParameterError(f"specificity is {self.specificity}; use a finite number")
 
     def allowed(self, catalog: Catalog) -> NDArray[np.bool_] | None:

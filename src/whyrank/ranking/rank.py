@@ -13,6 +13,7 @@ from whyrank.errors import ParameterError
 from whyrank.ranking.diversity import diversify
 from whyrank.ranking.form import Floats, Numbers, Scorer
 from whyrank.ranking.options import Options
+from whyrank.ranking.request import Candidates
 from whyrank.ranking.search import Search
 
 CHUNK = 8192  # pairs whose queries and lists are in memory at once
@@ -97,8 +98,7 @@ def _rank_chunk(
     wanted = n if not options.diversity else min(max(5 * n, 50), len(model.catalog_.explanations))
     candidates = None
     if options.grounded:
-        said = model.catalog_.item_explanations.take(np.maximum(items, 0))
-        candidates = (said.indptr, said.indices)
+        candidates = Candidates.of_rows(model.catalog_.item_explanations, np.maximum(items, 0))
     numbers, scores = model.search().top(
         model.queries(users, items),
         wanted,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from whyrank.errors import DataError
 from whyrank.ranking.evidence import Evidence, evidence
-from whyrank.ranking.form import Numbers
+from whyrank.ranking.form import Floats, Numbers
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import Ranked, Ranker, rank
 
@@ -45,7 +45,7 @@ def reasons(model: Ranker, users: Numbers, items: Numbers, ranked: Ranked) -> li
     catalog = model.catalog_
     row, place = np.nonzero(ranked.numbers >= 0)
     numbers = ranked.numbers[row, place]
-    parts = score_parts(model, users[row], items[row], numbers, ranked.scores[row, place])
+    parts = score_parts(model, model.queries(users, items)[row], numbers, ranked.scores[row, place])
     said = evidence(catalog, users[row], items[row], numbers)
     made = [
         Reason(id_, text, float(score), {name: float(values[at]) for name, values in parts.items()}, said.one(at))
@@ -113,18 +113,16 @@ def reason_table(
 
 
 def score_parts(
-    model: Ranker, users: Numbers, items: Numbers, explanations: Numbers, scores: NDArray[np.float32]
+    model: Ranker, queries: Floats, explanations: Numbers, scores: Floats
 ) -> dict[str, NDArray[np.float32]]:
     """Whose part of each score is how large: block by block of the dot product; what they leave is the bonus."""
-    keys, queries = model.keys()[explanations], model.queries(users, items)
+    products = queries * model.search().keys[explanations]
     parts: dict[str, NDArray[np.float32]] = {}
-    start = 0
+    start, rest = 0, scores
     for block in model.blocks():
-        columns = slice(start, start + block.width)
-        part = (queries[:, columns] * keys[:, columns]).sum(1)
-        parts[block.name] = parts.get(block.name, np.float32(0)) + part
-        start += block.width
-    rest = scores - sum(parts.values(), np.zeros(len(scores), np.float32))
+        part = products[:, start : start + block.width].sum(1)
+        parts[block.name] = parts[block.name] + part if block.name in parts else part
+        start, rest = start + block.width, rest - part
     if np.abs(rest).max(initial=0) > 1e-4 * (1 + np.abs(scores).max(initial=0)):
         parts["bonus"] = rest
     return parts

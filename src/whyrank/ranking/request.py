@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
 from whyrank.kernels import layout as kernels
 from whyrank.kernels.topn import TILE, Batch, Best
@@ -13,6 +17,19 @@ from whyrank.ranking.layout import Keys
 
 LARGEST = 1e37  # of each of the few parts that add up to a score
 Jobs = NDArray[np.int64]
+
+
+class Candidates(NamedTuple):
+    """What may be ranked for each query: a stretch of `explanations`, where numbers rise."""
+
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    explanations: NDArray[np.int32]
+
+    @classmethod
+    def of_rows(cls, relation: CSR, rows: NDArray[np.integer]) -> Candidates:
+        """Those of the given rows of a relation, without a copy."""
+        return cls(relation.indptr[rows], relation.indptr[1:][rows], relation.indices)
 
 
 class Request:
@@ -34,10 +51,11 @@ class Request:
             raise ParameterError(f"n is {n}: ask for at least one explanation")
         count, kept = len(self.queries), min(n, len(keys.padded))
         self.measures = kernels.measure(self.queries, keys.columns, keys.split)
-        if np.isnan(self.measures[:, 2]).any():
+        largest = float(self.measures[:, 2].max(initial=0.0))
+        if math.isnan(largest):
             row = int(np.flatnonzero(np.isnan(self.measures[:, 2]))[0])
             raise ParameterError(f"query {row} holds NaN or infinity: the model has diverged, fit it again")
-        check_size(float(self.measures[:, 2].max(initial=0.0)) * keys.longest)
+        check_size(largest * keys.longest)
         self.floors = np.full(count, -np.inf, np.float32) if floors is None else _floors(floors, count)
         self.bonus = _no_bonus(count) if bonus is None else _checked(bonus, count, len(keys.padded))
         self.levels = np.zeros(count, np.int64)
@@ -61,7 +79,8 @@ class Request:
 
     def answer(self, by_rank: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Numbers and scores, filled up to n columns."""
-        numbers = np.where(self.best.ranks >= 0, by_rank[self.best.ranks], np.int32(-1))
+        numbers = by_rank[self.best.ranks]
+        numbers[self.best.ranks < 0] = -1
         missing = ((0, 0), (0, self.n - numbers.shape[1]))
         if missing[1][1] == 0:
             return numbers, self.best.scores
@@ -87,23 +106,21 @@ def jobs_of(cells: NDArray[np.int64], counts: NDArray[np.int64]) -> Jobs:
     return np.stack([np.repeat(cells, tiles), start, stop], axis=1).astype(np.int64)
 
 
-def check_rows(
-    indptr: NDArray[np.int64], explanations: NDArray[np.int32], count: int, pool: int, name: str
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Lists of explanations per query, as the kernels want them."""
-    indptr = np.ascontiguousarray(indptr, np.int64)
-    explanations = np.ascontiguousarray(explanations, np.int32)
-    ends = indptr.shape == (count + 1,) and indptr[0] == 0 and indptr[-1] == len(explanations)
-    if not ends or (np.diff(indptr) < 0).any():
-        raise ParameterError(f"{name}: indptr must rise from 0 to {len(explanations)} in {count + 1} steps")
-    if not kernels.ascending(indptr, explanations, pool):
+def check_rows(rows: Candidates, count: int, pool: int, name: str) -> None:
+    """Refuse lists of explanations that are not one per query, sorted and known."""
+    if len(rows.starts) != count or len(rows.stops) != count:
+        raise ParameterError(f"{name}: give a list of explanations for each of {count} queries")
+    if not kernels.ascending(*rows, pool):
         raise ParameterError(f"{name}: explanations of a query must rise and be numbers from 0 to {pool - 1}")
-    return indptr, explanations
 
 
 def _checked(bonus: Bonus, count: int, pool: int) -> Bonus:
-    indptr, explanations = check_rows(bonus[0], bonus[1], count, pool, "bonus")
-    values = np.ascontiguousarray(bonus[2], np.float32)
+    indptr = np.ascontiguousarray(bonus[0], np.int64)
+    explanations, values = np.ascontiguousarray(bonus[1], np.int32), np.ascontiguousarray(bonus[2], np.float32)
+    ends = indptr.shape == (count + 1,) and indptr[0] == 0 and indptr[-1] == len(explanations)
+    if not ends or (np.diff(indptr) < 0).any():
+        raise ParameterError(f"bonus: indptr must rise from 0 to {len(explanations)} in {count + 1} steps")
+    check_rows(Candidates(indptr[:-1], indptr[1:], explanations), count, pool, "bonus")
     if values.shape != explanations.shape or not (np.isfinite(values) & (values >= 0)).all():
         raise ParameterError("bonus: give one finite value of at least 0 for each explanation")
     check_size(float(values.max(initial=0.0)))

@@ -20,7 +20,7 @@ from whyrank.kernels import topn
 from whyrank.kernels.lanes import BLOCK
 from whyrank.ranking.form import Bonus
 from whyrank.ranking.layout import Keys, Layout, View
-from whyrank.ranking.request import Request, check_rows, check_size, jobs_of
+from whyrank.ranking.request import Candidates, Request, check_rows, check_size, jobs_of
 
 MANY = 1024  # queries of one call that are worth a layout of their own for a filter or a boost
 FEW = 64  # queries that one thread answers sooner than threads are started
@@ -89,18 +89,18 @@ class Search:
         bonus: Bonus | None = None,
         allowed: NDArray[np.bool_] | None = None,
         boost: NDArray[np.float32] | None = None,
-        candidates: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None,
+        candidates: Candidates | None = None,
         floors: NDArray[np.float32] | None = None,
         threads: int | None = None,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Numbers and scores of the best `n` explanations of each query, best first; -1 and -inf where fewer.
 
         `bonus` adds to some scores of a query; `allowed` and `boost` (a value per explanation, added) hold for
-        all queries; `candidates` (indptr, explanations) leaves only those given; `floors` drops lower scores.
+        all queries; `candidates` leaves only those given; `floors` drops lower scores.
         """
         request = Request(queries, n, self._prepared, self.width, bonus, floors)
         if candidates is not None:
-            candidates = check_rows(*candidates, len(request.queries), len(self), "candidates")
+            check_rows(candidates, len(request.queries), len(self), "candidates")
         for constants, rows in self._groups(request.queries):
             base = self._base(constants, allowed, boost)
             if candidates is not None:
@@ -236,7 +236,7 @@ class Search:
         request: Request,
         base: NDArray[np.float32],
         rows: NDArray[np.int64],
-        candidates: tuple[NDArray[np.int64], NDArray[np.int32]],
+        candidates: Candidates,
         threads: int | None,
     ) -> None:
         """Rank only the candidates of some rows of a request."""

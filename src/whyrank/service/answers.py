@@ -61,7 +61,8 @@ def choose(models: Models, asked: RankOptions) -> tuple[Chosen, Chosen | None]:
 def explain(models: Models, asked: ExplainOne | ExplainMany) -> Document:
     """The answer of POST /v1/explain."""
     first, second = choose(models, asked)
-    users, items = [pair.user for pair in asked.pairs], [pair.item for pair in asked.pairs]
+    pairs = asked.pairs
+    users, items = [pair.user for pair in pairs], [pair.item for pair in pairs]
     options = options_of(asked)
     results = _results(first, users, items, asked.n, options, asked.similar)
     if isinstance(asked, ExplainOne) and results[0]["status"] == "unknown_item":
@@ -178,31 +179,32 @@ def reason_rows(chosen: Chosen, users: Numbers, items: Numbers, ranked: Ranked, 
     loaded, model = chosen
     row, place = np.nonzero(ranked.numbers >= 0)
     numbers, scores = ranked.numbers[row, place], ranked.scores[row, place]
-    parts = score_parts(model, users[row], items[row], numbers, scores)
+    parts = score_parts(model, model.queries(users, items)[row], numbers, scores)
     said = evidence(model.catalog_, users[row], items[row], numbers, similar=similar)
-    ids, texts = model.catalog_.explanations.ids, model.catalog_.texts
-    names = tuple(parts)
+    ids = model.catalog_.explanations.ids
+    texts = ids if model.catalog_.texts is None else model.catalog_.texts
     columns = zip(
         row.tolist(),
         place.tolist(),
         numbers.tolist(),
         scores.tolist(),
         zip(*(values.tolist() for values in parts.values()), strict=True) if parts else itertools.repeat(()),
-        zip(said.item.tolist(), said.similar_items.tolist(), said.user.tolist(), strict=True),
+        said.item.tolist(),
+        said.similar_items.tolist() if similar else itertools.repeat(None),
+        said.user.tolist(),
         loaded.sentiments(numbers),
         strict=False,
     )
     made: list[list[Document]] = [[] for _ in users]
-    for pair, at, number, score, shares, (of_item, of_similar, by_user), sentiment in columns:
-        id_ = ids[number]
+    for pair, at, number, score, shares, of_item, of_similar, by_user, sentiment in columns:
         made[pair].append(
             {
                 "rank": at + 1,
-                "explanation": id_,
-                "text": id_ if texts is None else texts[number],
+                "explanation": ids[number],
+                "text": texts[number],
                 "score": score,
-                "parts": dict(zip(names, shares, strict=True)),
-                "evidence": {"item": of_item, "similar_items": of_similar if similar else None, "user": by_user},
+                "parts": dict(zip(parts, shares, strict=True)),
+                "evidence": {"item": of_item, "similar_items": of_similar, "user": by_user},
                 "sentiment": sentiment,
                 "other_rank": None,
             }

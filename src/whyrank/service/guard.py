@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from functools import partial
@@ -67,6 +68,8 @@ class Guard:
                 self._admit(scope, path)
             self.in_flight += counted
             try:
+                if counted:  # few pairs are ranked without a pause: all that have come are counted before one is
+                    await asyncio.sleep(0)
                 await self.app(scope, self._limited(scope, receive), sending)
             finally:
                 self.in_flight -= counted

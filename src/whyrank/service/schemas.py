@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
@@ -64,7 +65,7 @@ class ExplainOne(RankOptions):
     item: Id = Field(examples=["i00001"])
     n: int = Field(5, ge=1, le=100)
 
-    @property
+    @cached_property
     def pairs(self) -> list[Pair]:
         return [Pair(user=self.user, item=self.item)]
 

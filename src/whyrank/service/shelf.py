@@ -24,7 +24,7 @@ from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank, rank_items
 from whyrank.ranking.reasons import score_parts
 from whyrank.ranking.words import word_rows
-from whyrank.service.report import Report, read_report, report_files
+from whyrank.service.report import Report, report_files, shown_report
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 VARIANTS = 4  # models kept for other values of mu, where mu changes their keys
@@ -64,7 +64,6 @@ class Loaded:
             variant = self._variants.pop(mu, None)
             if variant is None:
                 variant = _with_mu(self.model, mu)
-                del variant.keys  # the kept ones belong to another mu
                 variant._forget_searches()
             self._variants[mu] = variant
             while len(self._variants) > VARIANTS:
@@ -74,8 +73,8 @@ class Loaded:
     @cached_property
     def _keys_stay(self) -> bool:
         """Whether `mu` is in the queries only, so that one prepared search serves every value."""
-        own, kind = self.model.keys(), type(self.model)
-        return all(np.array_equal(own, kind.keys(_with_mu(self.model, mu))) for mu in (0.125, 0.875))
+        own = self.model.search().keys
+        return all(np.array_equal(own, _with_mu(self.model, mu).keys()) for mu in (0.125, 0.875))
 
     @cached_property
     def sentiment(self) -> NDArray[np.float32] | None:
@@ -92,22 +91,22 @@ class Loaded:
 
     def sentiments(self, explanations: NDArray[np.int32]) -> list[float | None]:
         """Sentiments of explanations by number, to two digits."""
-        if self.sentiment is None:
-            return [None] * len(explanations)
-        return [round(each, 2) for each in self.sentiment[explanations].tolist()]
+        return [None] * len(explanations) if self._rounded is None else self._rounded[explanations].tolist()
+
+    @cached_property
+    def _rounded(self) -> NDArray[np.float64] | None:
+        return None if self.sentiment is None else self.sentiment.astype(np.float64).round(2)
 
     def warm(self) -> None:
         """Do now what the first requests would wait for: prepare the search, load compiled kernels."""
-        zero, keys = np.zeros(1, np.int32), self.model.keys()
-        # Models join their keys from several tables on every call; the parts of a score would pay for that each time.
-        self.model.keys = lambda: keys  # type: ignore[method-assign]
+        zero = np.zeros(1, np.int32)
         self.model.search()
         assert self.mu is None or self._keys_stay in (True, False)
-        assert self.sentiment is None or len(self.sentiment)
+        assert self._rounded is None or len(self._rounded)
         for options in (Options(grounded=True), Options(), Options(specificity=0.1)):
             ranked = rank(self.model, zero, zero, 1, options, 1)
             numbers = np.maximum(ranked.numbers[:, 0], 0)
-            score_parts(self.model, zero, zero, numbers, ranked.scores[:, 0])
+            score_parts(self.model, self.model.queries(zero, zero), numbers, ranked.scores[:, 0])
             evidence(self.model.catalog_, zero, zero, numbers, similar=False)
         if self.model.ranks_items:
             rank_items(self.model, zero, 1, 1)
@@ -179,7 +178,7 @@ class Shelf:
             id_ or model.id,
             folder,
             model,
-            read_report(folder),
+            shown_report(folder),
             stamp,
             _aligned(catalog.items.ids, self._titles, "item", "title"),
             _aligned(catalog.explanations.ids, self._aspects, "id", "aspect"),

@@ -2,7 +2,7 @@
 
 from whyrank.training.fold_in import fold_in
 from whyrank.training.loop import train
-from whyrank.training.monitor import EarlyStopping, Epoch, Monitor
+from whyrank.training.monitor import EarlyStopping, Epoch, History, Monitor
 from whyrank.training.passes import PairwisePass, Pass, Settings, Table, TriplePass
 from whyrank.training.run import Run
 from whyrank.training.storage import Storage, grow
@@ -10,6 +10,7 @@ from whyrank.training.storage import Storage, grow
 __all__ = [
     "EarlyStopping",
     "Epoch",
+    "History",
     "Monitor",
     "PairwisePass",
     "Pass",

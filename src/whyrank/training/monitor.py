@@ -45,6 +45,24 @@ class Monitor:
         """The opposite of `state`."""
 
 
+class History(Monitor):
+    """Keeps the loss of every epoch; `rows` is the training curve of a report."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, float]] = []
+
+    def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
+        self.rows.append({"epoch": epoch.number, "loss": epoch.loss})
+        return False
+
+    def state(self) -> dict[str, NDArray[np.generic]]:
+        return {"rows": np.array([(row["epoch"], row["loss"]) for row in self.rows], np.float64).reshape(-1, 2)}
+
+    def restore(self, state: Mapping[str, NDArray[np.generic]]) -> None:
+        if "rows" in state:
+            self.rows = [{"epoch": int(number), "loss": float(loss)} for number, loss in state["rows"].tolist()]
+
+
 class EarlyStopping(Monitor):
     """Stop when a metric has not risen for `patience` looks, one every `every` epochs; the best epoch's tables win.
 

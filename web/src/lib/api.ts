@@ -14,6 +14,7 @@ export interface Options {
   polarity?: Polarity;
   diversity?: number;
   specificity?: number;
+  similar?: boolean;
 }
 
 export interface Report {
@@ -58,7 +59,7 @@ export interface Reason {
   text: string;
   score: number;
   parts: Record<string, number>;
-  evidence: { item: number; similar_items: number; user: number };
+  evidence: { item: number; similar_items: number | null; user: number };
   sentiment: number | null;
   other_rank?: number | null;
 }

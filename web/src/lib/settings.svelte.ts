@@ -45,6 +45,7 @@ class Settings {
       grounded: this.grounded,
       diversity: this.diversity,
       specificity: this.specificity,
+      similar: true,
     };
   }
 

@@ -65,6 +65,8 @@ const METRICS: Record<string, [string, string]> = {
   personalization: ["Personalization", "how much the lists of two users differ"],
   redundancy: ["Redundancy", "how alike the words within one list are"],
   loss: ["Loss", "what training minimises"],
+  explanation_f1: ["F1 of reasons", "over all pairs"],
+  recommendation_f1: ["F1 of items", "over all users"],
 };
 
 export const metric = (name: string): string => {
