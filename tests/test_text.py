@@ -17,7 +17,7 @@ from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ArtifactError, MissingExtra, ParameterError
 from whyrank.kernels.semantic import adamw_rows, pairwise_gradients, product, product_with_transposed
 from whyrank.text import Encoder, find_weights
-from whyrank.text.cache import VectorCache, user_cache
+from whyrank.text.cache import VectorCache, encodings
 from whyrank.text.cold import borrowed, nearest
 from whyrank.text.features import Preparation, checked, in_order
 from whyrank.text.fusion import FUSIONS
@@ -202,10 +202,10 @@ def test_a_cache_that_cannot_be_written_breaks_nothing(tmp_path: Path, tiny_enco
 
 def test_the_cache_lies_where_the_user_keeps_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
-    assert user_cache() == tmp_path / "cache" / "whyrank" / "encodings"
+    assert encodings() == tmp_path / "cache" / "whyrank" / "encodings"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert user_cache() == tmp_path / ".cache" / "whyrank" / "encodings"
+    assert encodings() == tmp_path / ".cache" / "whyrank" / "encodings"
 
 
 # -- features ----------------------------------------------------------------------------------------------------------

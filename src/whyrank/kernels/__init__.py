@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -14,6 +13,8 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba.core.caching import FunctionCache
+
+from whyrank.places import user_cache
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,18 +72,9 @@ def cache_folder() -> Path | None:
 def _cache_roots() -> Iterator[Path]:
     if numba.config.CACHE_DIR:
         yield Path(numba.config.CACHE_DIR) / "whyrank"
-    try:
-        home = Path.home()
-    except RuntimeError:
-        home = None
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA")
-    elif sys.platform == "darwin":
-        base = str(home / "Library" / "Caches") if home else None
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or (str(home / ".cache") if home else None)
-    if base:
-        yield Path(base) / "whyrank"
+    folder = user_cache()
+    if folder is not None:
+        yield folder
     yield from _private_temporary_folder()
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,23 +12,15 @@ from numpy.typing import NDArray
 
 from whyrank.atomic import new_file
 from whyrank.errors import ArtifactError
+from whyrank.places import user_cache
 
 Floats = NDArray[np.float32]
 
 
-def user_cache() -> Path | None:
-    """The user's folder for things that can be made again; None where there is no home."""
-    try:
-        home = Path.home()
-    except RuntimeError:
-        home = None
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA")
-    elif sys.platform == "darwin":
-        base = str(home / "Library" / "Caches") if home else None
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or (str(home / ".cache") if home else None)
-    return Path(base) / "whyrank" / "encodings" if base else None
+def encodings() -> Path | None:
+    """The user's folder for vectors of texts; None where there is no home."""
+    folder = user_cache()
+    return None if folder is None else folder / "encodings"
 
 
 class VectorCache:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.errors import MissingExtra, ParameterError
-from whyrank.text.cache import VectorCache, user_cache
+from whyrank.text.cache import VectorCache, encodings
 from whyrank.text.weights import Weights, find_weights
 
 Floats = NDArray[np.float32]
@@ -49,7 +49,7 @@ class Encoder:
         """The encoder of a name (see `find_weights`); raises at once where it cannot be had."""
         if pooling not in POOLINGS:
             raise ParameterError(f"pooling is {pooling!r}; use 'cls' or 'mean'")
-        return cls(find_weights(name, network=network), pooling, max_length, user_cache() if cache else None)
+        return cls(find_weights(name, network=network), pooling, max_length, encodings() if cache else None)
 
     @property
     def hidden_size(self) -> int:
