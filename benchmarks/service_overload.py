@@ -2,12 +2,12 @@
 
     python benchmarks/service_overload.py --seconds 600 --workers 1
 
-Needs wrk. First it measures how many requests a second the service answers when each of a few connections waits for its
-answer. Then it sends twice as many on schedule, whether or not they are answered. There is no rate limit per client,
-so that the bound on requests under way (503) is what protects it. It ends with code 1 unless the workers are still the
-same processes, every answer was 200, 429 or 503 (the last two with Retry-After), private memory has not grown by more
-than `--growth` MB after the first tenth, and requests are answered with 200 again within `--recovery` seconds of
-the end.
+Needs wrk. First it measures how many requests a second the service answers when each of a few connections waits for
+its answer. Then twice as many are due on schedule; those that find all connections waiting are not sent, but counted.
+There is no rate limit per client, so that the bound on requests under way (503) is what protects it. It ends with code
+1 unless the workers are still the same processes, every answer was 200, 429 or 503 (the last two with Retry-After),
+private memory has not grown by more than `--growth` MB after the first tenth, and requests are answered with 200 again
+within `--recovery` seconds of the end.
 """
 
 from __future__ import annotations
@@ -142,6 +142,7 @@ def trial(arguments: argparse.Namespace, folder: Path) -> bool:
     facts = {
         "capacity, requests/s": round(capacity),
         "asked, requests/s": round(seen.asked / arguments.seconds),
+        "sent of those": round(sent.total() / arguments.seconds),
         "seconds": arguments.seconds,
         **dict(sorted(seen.answers.items())),
         "answered with 200 a second": round(seen.answers["200"] / arguments.seconds),
