@@ -60,10 +60,18 @@ class Profile(Model):
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
         catalog = self.catalog_
         learn, check = held_out(train, validation)
-        words = word_rows(train) if self.words else None
-        self._race(reason_task(learn, words), run, learn, check)
+        self._race(self.task(learn, word_rows(train) if self.words else None), run, learn, check)
         self.catalog_ = catalog
         self._forget_searches()
+
+    def task(self, learn: Triplets, words: Words | None) -> Task:
+        """Predict a record's explanations from what else the user says and what else is said of the item."""
+        own, pool = learn.record_explanations, len(learn.explanations)
+        sides = (
+            Side(learn.record_user, learn.user_explanations, own),
+            Side(learn.record_item, learn.item_explanations, own),
+        )
+        return Task(own, learn.popularity, sides, (pool, pool), True, words, (words, words))
 
     def _race(self, task: Task, run: Run, learn: Triplets, check: Triplets) -> None:
         """Train every penalty for an epoch, the best one on until validation falls; keep its best state."""
@@ -194,16 +202,6 @@ def item_quality(model: ProfileJ, validation: Triplets, users: int = 2000, k: in
     ranked = rank_items(model, asked, k).numbers
     found = hits(ranked, *relevant.take(asked)[:2])
     return float((found / np.log2(np.arange(2, ranked.shape[1] + 2))).sum(1).mean()) if len(asked) else 0.0
-
-
-def reason_task(train: Triplets, words: Words | None) -> Task:
-    """Predict a record's explanations from what else the user says and what else is said of the item."""
-    own, pool = train.record_explanations, len(train.explanations)
-    sides = (
-        Side(train.record_user, train.user_explanations, own),
-        Side(train.record_item, train.item_explanations, own),
-    )
-    return Task(own, train.popularity, sides, (pool, pool), True, words, (words, words))
 
 
 def item_task(train: Triplets) -> Task:
