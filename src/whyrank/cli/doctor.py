@@ -82,12 +82,12 @@ def _blas() -> str:
 
 def _caches() -> dict[str, str]:
     from whyrank.kernels import cache_folder
-    from whyrank.text.cache import user_cache
+    from whyrank.text.cache import encodings
 
     kernels = cache_folder()
     return {
         "kernels": str(kernels or "nowhere to write: every process compiles"),
-        "text vectors": str(user_cache() or "nowhere: texts are encoded anew"),
+        "text vectors": str(encodings() or "nowhere: texts are encoded anew"),
     }
 
 
