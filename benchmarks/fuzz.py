@@ -216,13 +216,13 @@ def scratch() -> Iterator[Path]:
 
 
 def chunks(inputs: int, readers: list[Reader]) -> list[tuple[str, int, int]]:
-    """(reader, first number, last number + 1), the inputs shared out by the readers' weights."""
+    """(reader, first number, last number + 1), shared out by the readers' weights, some of every reader first."""
     total = sum(reader.weight for reader in readers)
     cut = []
     for reader in readers:
         count = round(inputs * reader.weight / total)
         cut += [(reader.name, start, min(start + CHUNK, count)) for start in range(0, count, CHUNK)]
-    return cut
+    return sorted(cut, key=lambda chunk: chunk[1])
 
 
 def run_chunk(seed: int, name: str, start: int, stop: int) -> Counts:
