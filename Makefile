@@ -13,6 +13,7 @@ help:
 	@echo "make demo   install the core and walk the whole way on simulated reviews (under two minutes)"
 	@echo "make test   install everything and run all checks and tests (under ten minutes)"
 	@echo "make page   build the web page into the package (needs Node)"
+	@echo "make docs   build the documentation into site/, without network"
 	@echo "make bench  run all benchmarks and rewrite their tables"
 	@echo "make clean  remove what the other commands made"
 
@@ -33,11 +34,14 @@ lint: $(VENV)/.test
 page:
 	cd web && npm ci --no-audit --no-fund && npm run check && npm run build
 
+docs: $(VENV)/.test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/run_all.py
 
 clean:
-	rm -rf $(VENV) demo web/node_modules src/whyrank/service/page .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .compatibility site demo web/node_modules src/whyrank/service/page .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -exec rm -rf {} +
 
 $(BIN)/python:

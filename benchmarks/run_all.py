@@ -1,36 +1,116 @@
-"""Run every benchmark and keep what it printed in benchmarks/output/.
+"""Run every benchmark, keep what it printed in benchmarks/output/, and put it into benchmarks/README.md.
 
-    python benchmarks/run_all.py [triplets.parquet] [reviews.jsonl.gz]
+    python benchmarks/run_all.py [triplets.parquet] [reviews.jsonl.gz] [--only training_speed,ranking_speed]
 
-The first file holds triplets, the second reviews; benchmarks that need one are left out without it.
+The first file holds triplets, the second reviews; benchmarks that need one are left out without it. What is printed
+stands in the README between `<!-- printed by NAME -->` and `<!-- end of NAME -->`: a Markdown table as it is, JSON as a
+table, anything else as text. A script without such a place gets one at the end.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PLAIN = ("foundation_speed", "service_load")
-WITH_TRIPLETS = ("training_speed", "ranking_speed")
-WITH_REVIEWS = ("mining_speed",)
+# Script -> which files it needs, and what else it is told.
+SCRIPTS: dict[str, tuple[str, ...]] = {
+    "foundation_speed": ("triplets?",),
+    "simulate_speed": ("amazon",),
+    "training_speed": ("triplets",),
+    "training_scale": (),
+    "ranking_speed": ("triplets",),
+    "mining_speed": ("reviews",),
+    "bper_plus": ("triplets", "--parts", "speed"),
+    "service_load": (),
+}
+
+
+def arguments_of(name: str, files: dict[str, str]) -> list[str] | None:
+    """What a script is called with; None where a file that it needs is not given."""
+    words = []
+    for word in SCRIPTS[name]:
+        kind = word.removesuffix("?")
+        if kind not in ("triplets", "reviews"):
+            words.append(word)
+        elif kind in files:
+            words.append(files[kind])
+        elif not word.endswith("?"):
+            return None
+    return words
+
+
+def shown(printed: str) -> str:
+    """What a script printed, as Markdown."""
+    documents = _json(printed)
+    if documents:
+        rows = [f"| {name} | {value} |" for each in documents for name, value in _flat(each)]
+        return "\n".join(["| | |", "|---|--:|", *rows])
+    if re.search(r"^\|.*\|$", printed, re.MULTILINE):
+        return printed.strip()
+    return f"```\n{printed.strip()}\n```"
+
+
+def placed(text: str, name: str, content: str) -> str:
+    """The README with the content between the marks of a script."""
+    first, last = f"<!-- printed by {name} -->", f"<!-- end of {name} -->"
+    block = f"{first}\n{content}\n{last}"
+    if first in text:
+        return text[: text.index(first)] + block + text[text.index(last) + len(last) :]
+    return f"{text.rstrip()}\n\n## `{name}.py`, as printed\n{block}\n"
+
+
+def _json(printed: str) -> list[object]:
+    """The JSON values of an output that is nothing else: one document, or one a line."""
+    for parts in ([printed], printed.strip().splitlines()):
+        try:
+            return [json.loads(part) for part in parts]
+        except ValueError:
+            continue
+    return []
+
+
+def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
+    """Leaves with the names on the way to them."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _flat(each, f"{name} {key}".strip())
+    elif isinstance(value, list):
+        for number, each in enumerate(value, 1):
+            yield from _flat(each, f"{name} {number}".strip())
+    else:
+        yield name, f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
 def main() -> None:
-    files = [Path(argument) for argument in sys.argv[1:]]
-    triplets = [str(path) for path in files if ".parquet" in path.suffixes]
-    reviews = [str(path) for path in files if ".jsonl" in path.suffixes]
-    calls = [(name, triplets if name == "foundation_speed" else []) for name in PLAIN]
-    calls += [(name, triplets) for name in WITH_TRIPLETS if triplets]
-    calls += [(name, reviews) for name in WITH_REVIEWS if reviews]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--only", help="scripts, separated by commas")
+    chosen = parser.parse_args()
+    files = {"triplets" if ".parquet" in path.suffixes else "reviews": str(path) for path in chosen.files}
+    readme = HERE / "README.md"
     (HERE / "output").mkdir(exist_ok=True)
-    for name, arguments in calls:
+    failed = []
+    for name in chosen.only.split(",") if chosen.only else SCRIPTS:
+        words = arguments_of(name, files)
+        if words is None:
+            print(f"== {name}: left out, it needs a file", flush=True)
+            continue
         print(f"== {name}", flush=True)
-        done = subprocess.run([sys.executable, str(HERE / f"{name}.py"), *arguments], capture_output=True, text=True)
-        text = done.stdout + (f"\nfailed with exit code {done.returncode}\n{done.stderr}" if done.returncode else "")
-        (HERE / "output" / f"{name}.txt").write_text(text)
-        print(text, flush=True)
+        done = subprocess.run([sys.executable, str(HERE / f"{name}.py"), *words], capture_output=True, text=True)
+        (HERE / "output" / f"{name}.txt").write_text(done.stdout + done.stderr)
+        print(done.stdout or done.stderr, flush=True)
+        if done.returncode:
+            failed.append(name)
+        else:
+            readme.write_text(placed(readme.read_text(), name, shown(done.stdout)))
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}; see benchmarks/output/")
 
 
 if __name__ == "__main__":

@@ -226,3 +226,18 @@ def test_the_data_reader_takes_a_mined_split_or_plain_folder(folder: Path) -> No
     from whyrank.data import read
 
     assert isinstance(read(folder / "split"), Triplets)
+
+
+def test_the_doctor_looks_at_versions_caches_and_bits(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whyrank.cli.doctor.EPOCHS", 1)
+    code, out, _ = call("doctor", "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["deterministic"] is True
+    assert facts["versions"]["numpy"]
+    assert set(facts["caches"]) == {"kernels", "text vectors"}
+    bits = iter(["first", "one", "other"])
+    monkeypatch.setattr("whyrank.cli.doctor._fitted", lambda *_: (1.0, next(bits)))
+    code, out, _ = call("doctor")
+    assert code == 1
+    assert "NO: 1 and 2 threads" in out

@@ -100,18 +100,26 @@ class PITF(FactorModel):
         return self._share_catalog(bper)
 
 
-class _Joint:
-    """Item ranking by p_u . q_i beside the explanation task, which `alpha` weighs."""
+@dataclass(kw_only=True, eq=False)
+class _Joint(FactorModel):
+    """Item ranking by p_u . q_i, learned together with the explanation task, which `alpha` weighs."""
 
-    def item_keys(self: CD | PITF) -> Floats:  # type: ignore[misc]
+    ranks_items = True
+
+    alpha: float = parameter(0.5, "weight of the explanation task in training", at_least=0)
+
+    def _weight(self) -> float:
+        return self.alpha
+
+    def passes(self, train: Triplets) -> tuple[Pass, ...]:
+        items = PairwisePass("user", "item", train.user, train.item, known=train.user_items)
+        return (*super().passes(train), items)
+
+    def item_keys(self) -> Floats:
         return self.item_factors_
 
-    def item_queries(self: CD | PITF, users: Numbers) -> Floats:  # type: ignore[misc]
+    def item_queries(self, users: Numbers) -> Floats:
         return rows(self.user_factors_, users)
-
-
-def _item_pass(train: Triplets) -> PairwisePass:
-    return PairwisePass("user", "item", train.user, train.item, known=train.user_items)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -120,15 +128,6 @@ class CDJ(_Joint, CD):
 
     id = "cd-j"
     summary = "CD with items: joint ranking"
-    ranks_items = True
-
-    alpha: float = parameter(0.5, "weight of the explanation task in training", at_least=0)
-
-    def _weight(self) -> float:
-        return self.alpha
-
-    def passes(self, train: Triplets) -> tuple[Pass, ...]:
-        return (*super().passes(train), _item_pass(train))
 
 
 @dataclass(kw_only=True, eq=False)
@@ -137,12 +136,3 @@ class PITFJ(_Joint, PITF):
 
     id = "pitf-j"
     summary = "PITF with items: joint ranking"
-    ranks_items = True
-
-    alpha: float = parameter(0.5, "weight of the explanation task in training", at_least=0)
-
-    def _weight(self) -> float:
-        return self.alpha
-
-    def passes(self, train: Triplets) -> tuple[Pass, ...]:
-        return (*super().passes(train), _item_pass(train))

@@ -1,0 +1,27 @@
+"""How `make bench` puts what benchmarks print into their README."""
+
+from __future__ import annotations
+
+from run_all import HERE, SCRIPTS, arguments_of, placed, shown
+
+
+def test_what_is_printed_becomes_markdown() -> None:
+    assert shown("| a |\n|---|\n| 1 |\n") == "| a |\n|---|\n| 1 |"
+    assert shown('{"a": {"b": 0.12345678}, "c": [1]}') == "| | |\n|---|--:|\n| a b | 0.1235 |\n| c 1 | 1 |"
+    assert shown("took 3 s\n") == "```\ntook 3 s\n```"
+
+
+def test_it_stands_between_marks_and_a_second_run_replaces_it() -> None:
+    first = placed("# Benchmarks\n", "speed", "old")
+    again = placed(first + "\nwords of ours\n", "speed", "new")
+    assert "old" in first
+    assert "old" not in again
+    assert again.count("printed by speed") == 1
+    assert again.endswith("words of ours\n")
+
+
+def test_every_script_is_there_and_says_what_it_needs() -> None:
+    assert all((HERE / f"{name}.py").is_file() for name in SCRIPTS)
+    assert arguments_of("training_speed", {}) is None
+    assert arguments_of("foundation_speed", {}) == []
+    assert arguments_of("bper_plus", {"triplets": "t.parquet"}) == ["t.parquet", "--parts", "speed"]
