@@ -12,11 +12,12 @@ import polars as pl
 import pytest
 
 from test_text import needs_encoder, tiny_encoder  # noqa: F401 - a fixture
+from whyrank.cli import main
 from whyrank.data import Split, Triplets
 from whyrank.errors import ArtifactError, DataError, ParameterError
 from whyrank.evaluation import evaluate
 from whyrank.kernels import cache_folder
-from whyrank.models import POP
+from whyrank.models import POP, load
 from whyrank.models.bper import BPER
 from whyrank.models.bper_plus import BPERPlus
 from whyrank.ranking.rank import rank
@@ -169,6 +170,44 @@ def test_a_user_who_knows_the_whole_pool_is_no_trouble() -> None:
     assert np.isfinite(model.keys()).all()
 
 
+@pytest.mark.parametrize("negatives", ["uniform", "popular"])
+@pytest.mark.parametrize("fusion", ["multiply", "add"])
+def test_a_start_from_bper_ranks_as_bper_before_it_learns(fusion: str, negatives: str) -> None:
+    rates = {"learning_rate": 1e-12, "text_learning_rate": 1e-12, "epochs": 1, "start_epochs": 20}
+    model = fitted(start="bper", fusion=fusion, negatives=negatives, **rates)
+    plain = BPER(factors=6, learning_rate=0.05, regularization=0.001, epochs=20).fit(planted()[0])
+    users, items = np.arange(20, dtype=np.int32), np.arange(20, dtype=np.int32)
+    np.testing.assert_allclose(scores(model, users, items), scores(plain, users, items), atol=1e-5)
+
+
+def test_a_start_from_bper_goes_on_learning_and_resumes_to_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_module, "SECONDS", 0.0)
+    train, features, ids = planted()
+    settings = {"features": features, "feature_ids": ids, "factors": 6, "epochs": 3, "start": "bper", "start_epochs": 5}
+    path = tmp_path / "checkpoint"
+    whole = BPERPlus(**settings).fit(train)
+    BPERPlus(**settings).fit(train, run=Run(monitors=(Stop(1),), checkpoint=path))
+    resumed = BPERPlus(**settings).fit(train, run=Run(checkpoint=path, resume=True))
+    np.testing.assert_array_equal(resumed.keys(), whole.keys())
+    assert np.abs(whole.text_layer_).max() > 0
+
+
+def test_a_start_from_bper_needs_a_fusion_that_can_leave_ids_alone() -> None:
+    with pytest.raises(ParameterError, match="'multiply' or 'add'"):
+        fitted(start="bper", fusion="gate")
+
+
+def test_a_random_start_is_the_papers_and_learns_too() -> None:
+    train, features, ids = planted()
+    split = train.split(seed=1)
+    settings = {"features": features, "feature_ids": ids, "factors": 6, "epochs": 12, "learning_rate": 0.05}
+    model = BPERPlus(start="random", **settings).fit(split)
+    floor = evaluate(POP().fit(split), split, 5, beyond_accuracy=False).explanation["recall"]
+    assert evaluate(model, split, 5, beyond_accuracy=False).explanation["recall"] > 1.4 * floor
+
+
 # -- features ----------------------------------------------------------------------------------------------------------
 
 
@@ -257,6 +296,31 @@ def test_new_explanations_leave_the_old_scores_alone_and_have_their_own_texts() 
     assert len(model.explain("u0", "i0", n=100)) == len(before) + 2
 
 
+def test_the_command_line_adds_explanations_to_a_fitted_model(
+    tiny_encoder: Path,  # noqa: F811
+    tiny: Triplets,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def call(*arguments: object) -> int:
+        with pytest.raises(SystemExit) as leaving:
+            main([str(each) for each in arguments])
+        return int(leaving.value.code or 0)
+
+    BPERPlus(encoder=str(tiny_encoder), factors=4, epochs=1).fit(tiny).save(tmp_path / "model")
+    POP().fit(tiny).save(tmp_path / "pop")
+    new = tmp_path / "new.csv"
+    new.write_text("explanation,text\nlovely,The pool was lovely\n")
+    assert call("add", tmp_path / "model", new, "-o", tmp_path / "larger", "--json") == 0
+    assert '"added": 1' in capsys.readouterr().out
+    assert "The pool was lovely" in [each.text for each in load(tmp_path / "larger").explain("ann", "inn", n=99)]
+    assert call("add", tmp_path / "larger", new, "-o", tmp_path / "again") == 2
+    assert "already known" in capsys.readouterr().err
+    assert call("add", tmp_path / "pop", new, "-o", tmp_path / "again") == 2
+    assert "does not read texts" in capsys.readouterr().err
+    assert not (tmp_path / "again").exists()
+
+
 def test_known_or_repeated_new_explanations_are_refused() -> None:
     model = fitted()
     with pytest.raises(DataError, match="already known"):
@@ -265,6 +329,27 @@ def test_known_or_repeated_new_explanations_are_refused() -> None:
         model.add_explanations(["x", "x"], features=np.ones((2, 8)))
     with pytest.raises(ParameterError, match="rows of 8 numbers"):
         model.add_explanations(["x"], features=np.ones((1, 3)))
+
+
+# -- users and items that come later -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fusion", ["multiply", "mlp"])
+def test_new_users_and_items_are_folded_in_and_nothing_learned_changes(fusion: str) -> None:
+    whole, features, ids = planted()
+    frame = whole.frame()
+    late = frame.filter(pl.col("user").is_in(["u0", "u1"]) | pl.col("item").is_in(["i4", "i5"]))
+    old = Triplets.from_frame(frame.join(late, on=["user", "item"], how="anti"))
+    settings = {"features": features, "feature_ids": ids, "factors": 6, "epochs": 12, "learning_rate": 0.02}
+    model = BPERPlus(fusion=fusion, **settings).fit(old)
+    keys, users, items = model.keys().copy(), model.user_factors_.copy(), model.item_factors_.copy()
+    model.fold_in(Triplets.from_frame(late))
+    np.testing.assert_array_equal(model.keys(), keys)
+    np.testing.assert_array_equal(model.user_factors_[: len(users)], users)
+    np.testing.assert_array_equal(model.item_factors_[: len(items)], items)
+    for user, item, parity in (("u0", "i4", 0), ("u1", "i5", 1)):
+        best = [int(reason.explanation[1:]) % 2 for reason in model.explain(user, item, n=10)]
+        assert best.count(parity) >= 8
 
 
 # -- texts -------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Command: fit."""
+"""Commands: fit, add, models."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ from whyrank.cli.app import (
     Columns,
     Data,
     Json,
+    ModelFolder,
     Number,
     OnErrorOption,
     Threads,
     command,
+    new_problems,
     note,
+    parse_columns,
     parse_pairs,
     print_json,
     progress,
     read_data,
+    report_problems,
     warn_first_run,
 )
-from whyrank.errors import ParameterError
+from whyrank.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -70,6 +74,38 @@ def fit_command(
         print_json({"model": chosen.id, "output": output, "triplets": len(triplets), "seconds": seconds})
     else:
         note(f"{chosen!r} fitted to {triplets!r} in {seconds:.1f} s -> {output}")
+
+
+@command("add", "whyrank add model new.csv -o larger-model")
+def add_command(
+    model: ModelFolder,
+    texts: Annotated[Path, typer.Argument(help="A file with columns explanation (an id) and text.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The model folder to write.")],
+    columns: Columns = None,
+    on_error: OnErrorOption = "raise",
+    json: Json = False,
+) -> None:
+    """Let a fitted bper+ rank new explanations by what they say, without fitting again."""
+    from whyrank.data.tables import read_table
+    from whyrank.models import BPERPlus, load
+
+    loaded = load(model)
+    if not isinstance(loaded, BPERPlus):
+        raise ParameterError(f"{model}: is a {loaded.id}, which does not read texts; use a model of bper+")
+    problems = new_problems(on_error)
+    table = read_table(texts, ["explanation", "text"], parse_columns(columns), problems)
+    report_problems(problems)
+    if "explanation" not in table.columns:
+        raise DataError("no column explanation", path=texts, expected="columns explanation and text")
+    table = table.drop_nulls()
+    loaded.add_explanations(
+        table["explanation"].to_list(), table["text"].to_list() if "text" in table.columns else None
+    )
+    loaded.save(output)
+    if json:
+        print_json({"model": loaded.id, "output": output, "added": len(table)})
+    else:
+        note(f"{len(table):,} explanations added, {len(loaded.catalog_.explanations):,} in all -> {output}")
 
 
 @command("models", "whyrank models --json")

@@ -50,13 +50,20 @@ SPACES: dict[str, dict[str, Space]] = {
     "pitf-j": {"grid": PAPER | {"alpha": ALPHAS}, "tpe": WIDE | JOINT},
     "bper-j": {"grid": PAPER | {"alpha": ALPHAS}, "tpe": BIASED | JOINT},
     "bper+": {
-        "grid": {"factors": [20], "learning_rate": [0.0001, 0.0003, 0.001, 0.003], "epochs": [5]},
+        "grid": {
+            "start": ["text", "bper"],
+            "negatives": ["popular", "uniform"],
+            "factors": [20, 50],
+            "epochs": [3, 10],
+        },
         "tpe": {
             "factors": {"low": 8, "high": 128, "log": True, "int": True},
-            "learning_rate": {"low": 1e-4, "high": 0.01, "log": True},
+            "start": ["text", "bper"],
+            "negatives": ["popular", "uniform"],
+            "learning_rate": {"low": 0.001, "high": 0.1, "log": True},
             "regularization": {"low": 1e-4, "high": 0.1, "log": True},
             "epochs": [3, 5, 8, 12],
-            "fusion": ["multiply", "add", "gate", "mlp"],
+            "fusion": ["multiply", "add"],
         },
     },
 }

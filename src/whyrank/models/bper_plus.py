@@ -18,13 +18,14 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ArtifactError, DataError, ParameterError
 from whyrank.models.base import Model
+from whyrank.models.bper import BPER
 from whyrank.models.parameters import parameter
 from whyrank.ranking.form import Block, Floats, Numbers, two_sides
 from whyrank.text.checkpoint import Checkpoint
 from whyrank.text.cold import borrowed, nearest
 from whyrank.text.encoder import Encoder
 from whyrank.text.features import Preparation, checked, in_order
-from whyrank.text.frozen import SIDES, Arrays, Settings, Trainer, start
+from whyrank.text.frozen import SIDES, Arrays, Settings, Trainer, start, start_from
 from whyrank.text.fusion import FUSIONS
 from whyrank.training import Epoch, Run
 
@@ -56,6 +57,14 @@ class BPERPlus(Model):
     fusion: Literal["multiply", "add", "gate", "mlp"] = parameter(
         "multiply", "how ID factors and text vector become one; multiply is the paper's", one_of=tuple(FUSIONS)
     )
+    start: Literal["text", "bper", "random"] = parameter(
+        "text",
+        "an explanation is at first what it says; or what BPER learned of it; or all is random (paper)",
+        one_of=("text", "bper", "random"),
+    )
+    start_epochs: int = parameter(200, "start='bper': epochs of BPER", at_least=1)
+    start_learning_rate: float = parameter(0.05, "start='bper': gamma of BPER", above=0)
+    start_regularization: float = parameter(0.001, "start='bper': lambda of BPER", at_least=0)
     negatives: Literal["uniform", "popular"] = parameter(
         "popular", "negatives are drawn uniformly (paper) or as often as they are used", one_of=("uniform", "popular")
     )
@@ -90,7 +99,7 @@ class BPERPlus(Model):
         raw = self._raw_features(train, run)
         preparation = Preparation.of(raw, self.dimensions)
         self.feature_mean_, self.feature_projection_ = preparation
-        arrays = start(train, preparation.projection.shape[1], self._settings())
+        arrays = self._start(train, preparation.projection.shape[1], run)
         if self.encoder_mode == "finetune":
             features = self._finetune(train, preparation, arrays, run)
         else:
@@ -99,6 +108,33 @@ class BPERPlus(Model):
             self._train(Trainer(train, features, arrays, self._settings()), run)
         self._keep(arrays, features)
         self._warm_up(np.flatnonzero(train.popularity == 0), np.flatnonzero(train.popularity))
+
+    def _start(self, train: Triplets, width: int, run: Run) -> Arrays:
+        """The tables and layers that training changes, as they are before it."""
+        if self.start != "bper":
+            return start(train, width, self._settings())
+        plain = BPER(
+            factors=self.factors,
+            learning_rate=self.start_learning_rate,
+            regularization=self.start_regularization,
+            epochs=self.start_epochs,
+            seed=self.seed,
+        ).fit(train, run=Run(threads=run.threads))
+        tables = {
+            "user_factors": plain.user_factors_,
+            "item_factors": plain.item_factors_,
+            "explanation_by_user": plain.explanation_by_user_,
+            "explanation_by_item": plain.explanation_by_item_,
+            "bias_by_user": (plain.user_bias_ - self._drawn())[:, None],
+            "bias_by_item": (plain.item_bias_ - self._drawn())[:, None],
+        }
+        return start_from(tables, width, self._settings())
+
+    def _drawn(self) -> Floats:
+        """The part of a bias that popular negatives leave out: the log of how often an explanation is drawn."""
+        if self.negatives == "uniform":
+            return np.zeros(len(self.catalog_.popularity), np.float32)
+        return np.log(np.maximum(self.catalog_.popularity, 1)).astype(np.float32)
 
     def _finetune(self, train: Triplets, preparation: Preparation, arrays: Arrays, run: Run) -> Floats:
         from whyrank.text.finetune import FinetuneTrainer, TunedEncoder
@@ -143,6 +179,7 @@ class BPERPlus(Model):
             epochs=self.epochs,
             batch=self.batch,
             popular_negatives=self.negatives == "popular",
+            start=self.start,
             seed=self.seed,
         )
 
@@ -168,10 +205,7 @@ class BPERPlus(Model):
         self.explanation_by_user_ = arrays["explanation_by_user"]
         self.explanation_by_item_ = arrays["explanation_by_item"]
         self.text_layer_, self.text_shift_ = arrays["text_layer"], arrays["text_shift"]
-        drawn = np.zeros(len(features), np.float32)
-        if self.negatives == "popular":  # then biases learn only what popularity leaves open
-            drawn = np.log(np.maximum(self.catalog_.popularity, 1)).astype(np.float32)
-        self.user_bias_, self.item_bias_ = (arrays[f"bias_by_{side}"][:, 0] + drawn for side in SIDES)
+        self.user_bias_, self.item_bias_ = (arrays[f"bias_by_{side}"][:, 0] + self._drawn() for side in SIDES)
         self.explanation_features_ = features
         shapes = FUSIONS[self.fusion].shapes(self.factors)
         self.fusion_weights_ = np.concatenate([np.zeros(0, np.float32), *(arrays[name].ravel() for name in shapes)])
@@ -283,8 +317,6 @@ class BPERPlus(Model):
 
     def as_cd(self) -> CD:
         """The same scores as a CD model with 2d + 2 factors: `BPER.as_cd` with the fused vectors as factors."""
-        from whyrank.models.bper import BPER
-
         d, keys = self.factors, self.keys()
         plain = BPER(factors=d, mu=self.mu, seed=self.seed)
         tables = {

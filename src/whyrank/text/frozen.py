@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.triplets import Triplets
-from whyrank.errors import TrainingError
+from whyrank.errors import ParameterError, TrainingError
 from whyrank.kernels.semantic import adamw_rows, pairwise_gradients, product, product_with_transposed
 from whyrank.text.batches import Batch, Batches
 from whyrank.text.checkpoint import State
@@ -22,7 +22,7 @@ SIDES = ("user", "item")
 START_DOMAIN = 11  # keeps the random numbers of different purposes apart
 EPSILON = 0.01  # of AdamW on tables: without a floor like this, steps stay large however small gradients become
 LAYER_EPSILON = 1e-8  # of AdamW on the text layer and the fusion, which every batch touches
-START_SCALE = 0.01  # text vectors differ from the start, so users and items need little noise to become different
+START_SCALE = {"text": 0.01, "random": 0.1}  # with "text", what explanations say makes rows different soon enough
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Settings:
     epochs: int
     batch: int
     popular_negatives: bool
+    start: str
     seed: int
 
 
@@ -50,25 +51,43 @@ class SideGradients(NamedTuple):
 
 
 def start(train: Triplets, width: int, settings: Settings) -> Arrays:
-    """Where training starts from: users and items near zero, ID factors that let the text vector through, no bias."""
+    """Random values to start from, without bias.
+
+    "random": all small. "text": ID factors let the text vector through, so that an explanation is what it says.
+    """
     rng = np.random.default_rng([settings.seed, START_DOMAIN])
     fusion, factors, pool = FUSIONS[settings.fusion], settings.factors, len(train.explanations)
+    scale = START_SCALE[settings.start]
 
     def normal(rows: int, scale: float, columns: int = factors, centre: float = 0.0) -> Floats:
         return (centre + scale * rng.standard_normal((rows, columns))).astype(np.float32)
 
     arrays = {
-        "user_factors": normal(len(train.users), START_SCALE),
-        "item_factors": normal(len(train.items), START_SCALE),
+        "user_factors": normal(len(train.users), scale),
+        "item_factors": normal(len(train.items), scale),
     }
     for side in SIDES:
-        arrays[f"explanation_by_{side}"] = normal(pool, START_SCALE, centre=fusion.identity)
+        arrays[f"explanation_by_{side}"] = normal(pool, scale, centre=id_centre(settings))
         arrays[f"bias_by_{side}"] = np.zeros((pool, 1), np.float32)
     arrays["text_layer"] = normal(width, width**-0.5)
     arrays["text_shift"] = np.zeros((1, factors), np.float32)
     for name, (rows, columns) in fusion.shapes(factors).items():
         arrays[name] = normal(rows, rows**-0.5 if rows > 1 else 0.0, columns)
     return arrays
+
+
+def start_from(tables: Arrays, width: int, settings: Settings) -> Arrays:
+    """Tables learned without texts, and a text vector that changes nothing: training goes on from their ranking."""
+    neutral = FUSIONS[settings.fusion].neutral
+    if neutral is None:
+        raise ParameterError(f"start='bper' with fusion={settings.fusion!r}: use fusion='multiply' or 'add'")
+    layer = np.zeros((width, settings.factors), np.float32)
+    return {**tables, "text_layer": layer, "text_shift": np.full((1, settings.factors), neutral, np.float32)}
+
+
+def id_centre(settings: Settings) -> float:
+    """Where ID factors start, and where regularization pulls them."""
+    return FUSIONS[settings.fusion].identity if settings.start == "text" else 0.0
 
 
 class Trainer:
@@ -150,7 +169,7 @@ class Trainer:
         rate, epsilon = settings.learning_rate, EPSILON
         if rows is None:
             rows, rate, epsilon = np.arange(len(values)), settings.text_learning_rate, LAYER_EPSILON
-        centre = self.fusion.identity if name.startswith("explanation_by") else 0.0
+        centre = id_centre(settings) if name.startswith("explanation_by") else 0.0
         decay = 0.0 if "bias" in name or "shift" in name else settings.regularization
         moments = self.moments[f"{name}.first"], self.moments[f"{name}.second"], self.updates[f"{name}.updates"]
         rates = np.float32(rate * left), np.float32(decay), np.float32(centre), np.float32(epsilon)

@@ -18,13 +18,14 @@ Gradients = tuple[Floats, Floats, dict[str, Floats]]  # by o, by t, by each weig
 class Fusion(NamedTuple):
     """A fusion operator: `fuse(o, t, weights)` and `gradients(by the fused, o, t, weights)`.
 
-    ID factors start near `identity`, and regularization pulls them there: the o that leaves t as it is, if any does.
+    `identity` is the o that leaves t as it is, `neutral` the t that leaves o as it is (None: there is no such t).
     """
 
     shapes: Callable[[int], dict[str, tuple[int, int]]]
     fuse: Callable[[Floats, Floats, Weights], Floats]
     gradients: Callable[[Floats, Floats, Floats, Weights], Gradients]
     identity: float
+    neutral: float | None
 
 
 def _no_weights(factors: int) -> dict[str, tuple[int, int]]:
@@ -112,8 +113,8 @@ def _turned(matrix: Floats) -> Floats:
 
 
 FUSIONS = {
-    "multiply": Fusion(_no_weights, _multiply, _multiply_gradients, 1.0),
-    "add": Fusion(_no_weights, _add, _add_gradients, 0.0),
-    "gate": Fusion(_gate_shapes, _gate, _gate_gradients, 0.0),
-    "mlp": Fusion(_mlp_shapes, _mlp, _mlp_gradients, 0.0),
+    "multiply": Fusion(_no_weights, _multiply, _multiply_gradients, 1.0, 1.0),
+    "add": Fusion(_no_weights, _add, _add_gradients, 0.0, 0.0),
+    "gate": Fusion(_gate_shapes, _gate, _gate_gradients, 0.0, None),
+    "mlp": Fusion(_mlp_shapes, _mlp, _mlp_gradients, 0.0, None),
 }
