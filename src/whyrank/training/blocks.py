@@ -68,7 +68,7 @@ class BlockSolver:
             key = key_of(self.settings.seed, TASK_DOMAIN, epoch, index, stratum, a)
             return partial(
                 pairwise_task, rows, columns, layout.block_rows[block], layout.block_columns[block],
-                pools[c], layout.known, masks, self.storage.blocks, rates, key,
+                pools[c], pools[c], layout.known, masks, self.storage.blocks, rates, key,
             )  # fmt: skip
 
         return [[task(stratum, a) for a in range(shards)] for stratum in range(shards)]
@@ -88,7 +88,7 @@ class BlockSolver:
             key = key_of(self.settings.seed, TASK_DOMAIN, epoch, index, stratum, a)
             return partial(
                 triple_task, users, items, by_user, by_item, one.form == "cd", layout.block_columns[block],
-                layout.entries, pools[c], layout.known, self.storage.masks(False), self.storage.blocks, rates, key,
+                layout.entries, pools[c], pools[c], layout.known, self.storage.masks(False), self.storage.blocks, rates, key,
             )  # fmt: skip
 
         return [[task(stratum, a) for a in range(shards)] for stratum in range(shards * shards)]
