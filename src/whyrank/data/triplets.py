@@ -137,6 +137,16 @@ class Triplets:
         """U_i."""
         return CSR.from_pairs(self.record_item, self.record_user, len(self.items), len(self.users))
 
+    @property
+    def user_holders(self) -> NDArray[np.int64]:
+        """By how many users each explanation is said."""
+        return np.bincount(self.user_explanations.indices, minlength=len(self.explanations))
+
+    @property
+    def item_holders(self) -> NDArray[np.int64]:
+        """Of how many items each explanation is said."""
+        return np.bincount(self.item_explanations.indices, minlength=len(self.explanations))
+
     @cached_property
     def popularity(self) -> NDArray[np.int64]:
         """The number of triplets of each explanation."""
