@@ -99,7 +99,7 @@ def split_command(
     repeats: Annotated[int, typer.Option(help="How many splits, each with randomness of its own.", min=1)] = 1,
     test: Annotated[float, typer.Option(help="Share of records in test.")] = 0.3,
     validation: Annotated[float, typer.Option(help="Share of training records held out for validation.")] = 0.1,
-    method: Annotated[str, typer.Option(help="random (the paper's) or time (latest records are the test).")] = "random",
+    method: Annotated[str, typer.Option(help="random (the paper's), time (latest records are the test) or hash (by ids alone).")] = "random",
     min_user_pairs: Annotated[int, typer.Option(help="Keep users with at least so many pairs.")] = 1,
     min_item_pairs: Annotated[int, typer.Option(help="Keep items with at least so many pairs.")] = 1,
     min_uses: Annotated[int, typer.Option(help="Keep explanations used at least so often.")] = 1,
