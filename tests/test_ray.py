@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,16 +13,33 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import ray_faults
 from whyrank.cluster.dataset import Dataset
+from whyrank.cluster.experiments import run_jobs
+from whyrank.cluster.explain import explain_files
 from whyrank.cluster.fit import fit, put_data
+from whyrank.cluster.ingest import ingest
+from whyrank.cluster.mining import mine_files
+from whyrank.cluster.partitions import Cut
+from whyrank.cluster.profile import Source, fit_profile
 from whyrank.cluster.session import Cluster, connect
+from whyrank.cluster.split import split_files
 from whyrank.cluster.store import Store
+from whyrank.data import read
+from whyrank.data.simulate_reviews import simulate_reviews
+from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ArtifactError, ClusterError, ParameterError, TrainingError
-from whyrank.models import BPER, BPERJ, BPR, CD, CDJ, PITF, PITFJ, POP, Model
+from whyrank.experiments.cache import Cache
+from whyrank.experiments.jobs import Job
+from whyrank.experiments.lab import Lab
+from whyrank.experiments.tuning import tune
+from whyrank.mining import Mined, MiningRules, mine
+from whyrank.models import BPER, BPERJ, BPR, CD, CDJ, PITF, PITFJ, POP, Model, ProfileJ
+from whyrank.ranking.bulk import explain_file
 from whyrank.training import Epoch, Monitor, Storage
 
 try:
@@ -35,7 +51,9 @@ except ImportError:
     pytest.skip("Ray is missing: pip install 'whyrank[ray]'", allow_module_level=True)
 
 # Ray itself opens sockets and files that it leaves to the end of the process.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+)
 
 QUICK = {"factors": 5, "epochs": 3, "seed": 2, "shards": 3, "learning_rate": 0.05}
 HERE = Path(__file__).parent
@@ -144,12 +162,11 @@ def test_a_slow_node_changes_nothing(
 def test_a_full_disk_is_an_error_that_says_so_and_the_run_goes_on_afterwards(
     cluster: Cluster, dataset: Dataset, data: Triplets, tmp_path: Path, fault: Callable[[str], Path]
 ) -> None:
-    plans = [fault(f"full-{node['NodeID']}") for node in ray.nodes() if node["Alive"]][:1]
+    plan = fault(f"full-{ray.nodes()[0]['NodeID']}")
+    settings = QUICK | {"epochs": 50}  # long enough for that node to have something to write
     with pytest.raises(ClusterError, match=r"disk is full on .* \(127\.0\.0\.\d\).*No space left"):
-        for _ in range(20):  # until the node has something to write
-            fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", checkpoint_seconds=0)
-    for plan in plans:
-        plan.unlink()
+        fit(cluster, BPER(**settings), dataset, tmp_path / "there", checkpoint_seconds=0)
+    plan.unlink()
     made = fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", resume=True)
     assert facts(made) == fitted_here(data, tmp_path / "here")
 
@@ -211,15 +228,14 @@ def test_a_node_removed_in_the_middle_of_an_epoch_changes_nothing(
 ) -> None:
     submitted = SimpleNamespace(blocks=0)
     submit_many = Cluster.submit_many
-    extra = machines.add_node(node_ip_address="127.0.0.5", num_cpus=2, object_store_memory=80_000_000)
-    machines.wait_for_nodes()
+    last = list(machines.worker_nodes)[-1]
 
     def counted(self: Cluster, returns: int, function: Callable[..., Any], *arguments: Any) -> Any:
         if function.__name__ == "pairwise":
             submitted.blocks += 1
             if submitted.blocks == 25:  # in the second epoch
                 self.gather([submit_many(self, returns, function, *arguments)[-1]])
-                machines.remove_node(extra, allow_graceful=False)
+                machines.remove_node(last, allow_graceful=False)
         return submit_many(self, returns, function, *arguments)
 
     monkeypatch.setattr(Cluster, "submit_many", counted)
@@ -256,3 +272,144 @@ def test_what_cannot_be_trained_on_a_cluster_says_so(cluster: Cluster, dataset: 
         fit(cluster, BPER(**(QUICK | {"learning_rate": 90.0, "regularization": 0.0})), dataset, tmp_path / "there")
 
 
+@pytest.mark.parametrize("rows", [5, 1000, 70_001])
+def test_every_row_is_found_where_its_shard_has_it(rows: int) -> None:
+    for epoch in (0, 3):
+        cut = Cut(rows, 4, seed=1, epoch=epoch, number=2)
+        for shard in range(4):
+            pool = cut.pool(shard)
+            shards, places = cut.locate(pool)
+            assert (shards == shard).all()
+            assert np.array_equal(places, np.arange(len(pool)))
+        assert sum(cut.sizes()) == rows
+
+
+# -- data --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(data: Triplets, tmp_path: Path) -> Path:
+    """The data in four files, in no order, with repeated rows; the last file has no texts."""
+    rows = data.frame().sample(fraction=1, shuffle=True, seed=1)
+    rows = pl.concat([rows, rows.head(50)]).with_columns(rating=pl.int_range(pl.len()) % 7 / 3)
+    (tmp_path / "files").mkdir()
+    for number in range(4):
+        part = rows[number::4]
+        (part.drop("text") if number == 3 else part).write_parquet(tmp_path / "files" / f"{number}.parquet")
+    return tmp_path / "files"
+
+
+def test_a_folder_of_files_is_numbered_as_if_it_were_read_here(cluster: Cluster, folder: Path, tmp_path: Path) -> None:
+    here = read(folder)
+    there = ingest(cluster, folder, Store.at(tmp_path / "store"), parts=5)
+    assert there.digest == here.digest()
+    assert there.parts == 5
+    settings: dict[str, Any] = QUICK | {"bias_start": "popularity", "epochs": 1}
+    made = facts(fit(cluster, BPERJ(**settings), there, tmp_path / "there"))
+    mine = facts(BPERJ(**settings).fit(here).save(tmp_path / "here"))
+    tables = {name for name in made["files"] if name.startswith("tables/")}  # written in several batches
+    for name in tables:
+        assert pl.read_ipc(tmp_path / "there" / name).equals(pl.read_ipc(tmp_path / "here" / name))
+        made["files"][name] = mine["files"][name]
+    assert made == mine
+
+
+def test_a_split_by_hash_is_the_same_here_and_there(cluster: Cluster, folder: Path, tmp_path: Path) -> None:
+    here = read(folder).split(seed=4, method="hash", test=0.25, validation=0.2)
+    split_files(cluster, folder, tmp_path / "split", here.info)
+    for name in ("train", "validation", "test"):
+        mine, there = getattr(here, name).frame(), read(tmp_path / "split" / name).frame()
+        keys = ["user", "item", "explanation"]
+        assert mine.select(keys).sort(keys).equals(there.select(keys).sort(keys))
+        assert len(mine)
+
+
+# -- bulk, experiments -------------------------------------------------------------------------------------------------
+
+
+def test_bulk_neither_loses_nor_doubles_a_pair_when_a_worker_dies(
+    cluster: Cluster, data: Triplets, tmp_path: Path, fault: Callable[[str], Path]
+) -> None:
+    model = BPER(**(QUICK | {"epochs": 1})).fit(data)
+    model.save(tmp_path / "model")
+    (tmp_path / "pairs").mkdir()
+    pairs = data.frame().select("user", "item").unique(maintain_order=True)
+    pairs = pl.concat([pairs, pl.DataFrame({"user": ["nobody"], "item": ["nothing"]})])
+    for number in range(3):
+        pairs[number::3].write_csv(tmp_path / "pairs" / f"{number}.csv")
+    plan = fault("kill-explain_one")
+    reports = explain_files(cluster, tmp_path / "model", tmp_path / "pairs", tmp_path / "out", 3)
+    assert not plan.exists()
+    assert sum(report.pairs for report in reports) == len(pairs)
+    for number in range(3):
+        explain_file(model, tmp_path / "pairs" / f"{number}.csv", tmp_path / "here.parquet", 3)
+        there = pl.read_parquet(tmp_path / "out" / f"{number}.csv.parquet")
+        assert there.equals(pl.read_parquet(tmp_path / "here.parquet"))
+    (tmp_path / "out" / "1.csv.parquet").unlink()
+    again = explain_files(cluster, tmp_path / "model", tmp_path / "pairs", tmp_path / "out", 3)
+    assert [report.resumed_at == report.pairs for report in again] == [True, False, True]
+
+
+def test_runs_of_experiments_on_the_cluster_are_those_of_the_lab(
+    cluster: Cluster, split: Split, tmp_path: Path
+) -> None:
+    configs = {"bper": {"factors": 4, "epochs": 1}}
+    labs = [Lab("small", [split], Cache(tmp_path / place), configs) for place in ("here", "there")]
+    jobs = [Job("pop", 0), Job("bper", 0), Job("bper", 0, "mu")]
+    labs[0].run(jobs)
+    run_jobs(cluster, labs[1], jobs)
+    assert labs[1].missing(jobs) == []
+    for job in jobs:
+        here, there = (lab.cache.load(lab.key(job)) for lab in labs)
+        assert here is not None
+        assert there is not None
+        assert all(np.array_equal(here.arrays[name], there.arrays[name]) for name in here.arrays)
+        assert {n for n in here.facts if not n.startswith("training")} <= set(there.facts)
+
+
+def test_a_grid_searched_on_the_cluster_finds_the_same_best(cluster: Cluster, split: Split) -> None:
+    space = {"factors": [4], "epochs": [1, 2], "learning_rate": [0.01, 0.2]}
+    here, there = (tune("bper", split, space, sampler="grid", threads=1, workers=w) for w in (None, cluster))
+    assert here.parameters == there.parameters
+    assert here.values == there.values
+    assert sorted(map(str, (t["parameters"] for t in here.trials))) == sorted(
+        map(str, (t["parameters"] for t in there.trials))
+    )
+
+
+# -- flagship, mining --------------------------------------------------------------------------------------------------
+
+
+def test_the_flagship_races_on_the_cluster_and_goes_on_after_a_kill(
+    cluster: Cluster, data: Triplets, tmp_path: Path, fault: Callable[[str], Path]
+) -> None:
+    data.write(tmp_path / "data.parquet")
+    model = ProfileJ(factors=4, epochs=2, item_epochs=2)
+    source = Source.of(model, tmp_path / "data.parquet", None, 1, None)
+    plans = [fault(f"kill-{name}") for name in ("start", "go_on")]
+    made = fit_profile(cluster, source, Store.at(tmp_path / "store"), tmp_path / "there")
+    assert not any(plan.exists() for plan in plans)
+    here = facts(model.fit(read(tmp_path / "data.parquet")).save(tmp_path / "here"))
+    assert facts(made) == here
+    store = Store.at(tmp_path / "store")  # as a killed driver would have left it
+    manifest = store.read_document("profile/manifest")
+    assert manifest is not None
+    del manifest["stages"]["items"]
+    store.write_document("profile/manifest", manifest)
+    assert facts(fit_profile(cluster, source, store, tmp_path / "there", resume=True)) == here
+
+
+def test_mining_in_stages_gives_what_mining_here_gives(cluster: Cluster, tmp_path: Path) -> None:
+    reviews = simulate_reviews("small", users=150, items=40, explanations=80, records=1500, triplets=2600, seed=3)
+    files = [tmp_path / f"{number}.parquet" for number in range(3)]
+    for number, file in enumerate(files):
+        reviews[number * 500 : (number + 1) * 500].write_parquet(file)
+    rules = MiningRules(min_count=3, similarity=0.6)
+    here = mine(files, rules=rules)
+    mine_files(cluster, files, tmp_path / "mined", tmp_path / "stages", rules=rules)
+    there = Mined.read(tmp_path / "mined")
+    assert there.frame().equals(here.frame())
+    assert there.explanations.equals(here.explanations)
+    assert there.wordings.equals(here.wordings)
+    assert there.rule_report() == here.rule_report()
+    assert (there.reviews, there.rejected, there.problems) == (here.reviews, here.rejected, here.problems)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -129,7 +130,7 @@ class Dataset:
         for side in ("user", "item"):
             order = np.argsort(columns[side], kind="stable")
             ends = np.searchsorted(columns[side][order], found.bounds(side))
-            for number, (start, end) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+            for number, (start, end) in enumerate(pairwise(ends.tolist())):
                 chosen = order[start:end]
                 store.write(part_name(side, number), {name: array[chosen] for name, array in columns.items()})
         return found.save()

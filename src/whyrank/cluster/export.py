@@ -104,5 +104,3 @@ def relation_part(data: Dataset, name: str, number: int) -> CSR:
 
 def relation_size(data: Dataset, name: str, number: int) -> int:
     return len(relation_part(data, name, number).indices)
-
-

@@ -2,7 +2,7 @@
 
 Ids are cut by ranges of their sorted order, drawn from samples of every file: a range's machine merges and numbers its
 ids, and a range's first number is the count of those before it. So every id gets the number it would have if all were
-read here. Then rows, as numbers, go to the part of their user, become records there, and go on to the part of their item.
+read here. Then rows, as numbers, go to the part of their user, become records there, and go on to that of their item.
 """
 
 from __future__ import annotations
@@ -42,11 +42,9 @@ def ingest(cluster: Cluster, folder: Path, store: Store, parts: int, columns: Co
     if there is not None and store.read_document(f"{FOLDER}/source") == mark:
         return there
     vocabularies, numbered = _number(cluster, files, columns, store, parts)
-    counts = [sum(sizes) for sizes in vocabularies]
-    data = Dataset(
-        store, "", *counts, records=0, triplets=0, parts=parts,
-        vocabulary_parts=dict(zip(VOCABULARIES, map(len, vocabularies), strict=True)), vocabulary_digests={},
-    )  # fmt: skip
+    users, items, explanations = (sum(sizes) for sizes in vocabularies)
+    ranges = dict(zip(VOCABULARIES, map(len, vocabularies), strict=True))
+    data = Dataset(store, "", users, items, explanations, 0, 0, parts, ranges, {})
     data = _cut(cluster, data, numbered).save()
     store.write_document(f"{FOLDER}/source", mark)
     return data
@@ -182,7 +180,7 @@ def _cut(cluster: Cluster, data: Dataset, numbered: list[list[Reference]]) -> Da
         popularity += cluster.gather([cluster.submit(popularity_of, data, part)])[0]
     means = np.full(data.explanation_count, np.nan, np.float32)
     np.divide(total, count, out=means, where=count > 0, casting="unsafe")
-    found = {"popularity": popularity, "mean_rating": means}
+    found: Arrays = {"popularity": popularity, "mean_rating": means}
     for side, counted in (("user", users), ("item", of_items)):
         found[f"{side}_holders"] = np.sum(cluster.gather(counted), axis=0)
     data.store.write(f"{FOLDER}/of-explanations", found)
@@ -192,7 +190,7 @@ def _cut(cluster: Cluster, data: Dataset, numbered: list[list[Reference]]) -> Da
 
 
 def _changed(data: Dataset, **changes: object) -> Dataset:
-    return Dataset(**(vars(data) | changes))  # type: ignore[arg-type]
+    return Dataset(**(vars(data) | changes))
 
 
 def _records(data: Dataset, part: int) -> Arrays:
@@ -209,9 +207,9 @@ def make_records(data: Dataset, part: int, *pieces: pl.DataFrame) -> tuple[int, 
             {"user": nothing, "item": nothing, "indptr": np.zeros(1, np.int64), "indices": nothing},
         )
         return 0, 0
-    numbers = (rows[kind].to_numpy() for kind in KINDS)
-    records, _ = group_records(*numbers, data.item_count, data.explanation_count, rows)
-    arrays = {"user": records.user, "item": records.item}
+    user, item, explanation = (rows[kind].to_numpy() for kind in KINDS)
+    records, _ = group_records(user, item, explanation, data.item_count, data.explanation_count, rows)
+    arrays: Arrays = {"user": records.user, "item": records.item}
     arrays |= {"indptr": records.explanations.indptr, "indices": records.explanations.indices}
     arrays |= {} if records.rating is None else {"rating": records.rating}
     arrays |= {} if records.time is None else {"time": records.time}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from whyrank.kernels.start import draw_one_per_run
 from whyrank.training.loop import RECORD_DOMAIN
 from whyrank.training.passes import PairwisePass, Pass
 
-KINDS: tuple[Side, Side, str] = ("user", "item", "explanation")  # type: ignore[assignment]
+KINDS = ("user", "item", "explanation")
 EVERYTHING = np.zeros(1, np.int32)  # one group: the rows of a shard
 
 
@@ -88,10 +89,7 @@ def _by_shard(rows: NDArray[np.int32], columns: Arrays, cut: Cut) -> list[Arrays
     order = np.lexsort((place, to))  # stable: a row's entries stay in their order
     ends = [0, *np.cumsum(np.bincount(to, minlength=cut.shards)).tolist()]
     arrays = {"row": place[order]} | {name: array[order] for name, array in columns.items()}
-    return [
-        {name: array[start:end].copy() for name, array in arrays.items()}
-        for start, end in zip(ends[:-1], ends[1:], strict=True)
-    ]
+    return [{name: array[start:end].copy() for name, array in arrays.items()} for start, end in pairwise(ends)]
 
 
 def collect(take: Columns, cuts: tuple[Cut, ...], shard: int, *pieces: Arrays) -> Arrays:
@@ -103,7 +101,7 @@ def collect(take: Columns, cuts: tuple[Cut, ...], shard: int, *pieces: Arrays) -
     known, indptr = _joined(pieces, ("known_row", "known_column"), rows)
     to, place = cuts[1].locate(entries["column"])
     offsets, block_rows, order = _blocks(entries["row"], (to,), cuts[0].shards, np.empty(0, np.bool_))
-    sorted_ = {"offsets": offsets, "rows": block_rows, "columns": place[order]}
+    sorted_: Arrays = {"offsets": offsets, "rows": block_rows, "columns": place[order]}
     return sorted_ | _known(indptr, known["known_column"])
 
 
@@ -115,8 +113,8 @@ def _three_way(cuts: tuple[Cut, ...], entries: Arrays) -> Arrays:
     offsets, _, order = _blocks(entries["row"], (item_shard, other_shard), cuts[0].shards, active)
     indptr = np.append(np.flatnonzero(changes(entries["record"])), len(item)).astype(np.int64)
     record = np.repeat(np.arange(len(indptr) - 1, dtype=np.int32), np.diff(indptr))
-    numbered = {"user": entries["row"], "item": item, "explanation": other, "record": record}
-    return {"offsets": offsets, "chosen": order} | numbered | _known(indptr, entries["other"])
+    numbered: Arrays = {"user": entries["row"], "item": item, "explanation": other, "record": record}
+    return numbered | {"offsets": offsets, "chosen": order} | _known(indptr, entries["other"])
 
 
 def _joined(pieces: tuple[Arrays, ...], names: tuple[str, ...], rows: int) -> tuple[Arrays, NDArray[np.int64]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -28,12 +29,14 @@ def connect(address: str) -> Iterator[Cluster]:
     if ray.is_initialized():
         yield Cluster(ray)
         return
-    alone: dict[str, object] = {"include_dashboard": False} if address == "local" else {}
+    dashboard = False if address == "local" else None
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **alone)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=dashboard)
     except (ConnectionError, RuntimeError, ValueError, AssertionError) as error:
         reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
-        raise ClusterError(f"no Ray cluster answers at {address} ({reason[0]}); start one, or use --ray local") from None
+        raise ClusterError(
+            f"no Ray cluster answers at {address} ({reason[0]}); start one, or use --ray local"
+        ) from None
     try:
         yield Cluster(ray)
     finally:
@@ -55,6 +58,10 @@ class Cluster:
         """Start a task that answers a sequence of so many results; one reference for each."""
         references = self._remote.options(name=function.__name__, num_returns=returns).remote(function, *arguments)
         return [references] if returns == 1 else list(references)
+
+    def put(self, value: object) -> Reference:
+        """A value that many tasks read, sent once to each machine."""
+        return self._ray.put(value)
 
     def gather(self, references: Sequence[Reference]) -> list[Any]:
         """The results, in order; errors of whyrank as they were raised there, others as ClusterError."""
@@ -84,7 +91,7 @@ class Cluster:
         return sum(node["Alive"] for node in self._ray.nodes())
 
 
-class Lost(ClusterError):
+class Lost(ClusterError):  # noqa: N818 - as the other errors
     """Something that only the memory of a dead machine held; the last state on disk leads to the same result."""
 
 
@@ -107,8 +114,8 @@ def here() -> str:
     """This machine's name and Ray address."""
     import ray
 
-    address = ray.util.get_node_ip_address()
-    return f"{socket.gethostname()} ({address})"
+    node_address: Callable[[], str] = ray.util.get_node_ip_address
+    return f"{socket.gethostname()} ({node_address()})"
 
 
 def _first(error: BaseException) -> str:

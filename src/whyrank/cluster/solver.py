@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise as neighbours
 from itertools import product
 
 import numpy as np
@@ -34,7 +35,7 @@ class Block:
     column_shard: int
     width: int
     bias: bool
-    rates: tuple[float, ...]
+    rates: tuple[np.float32, ...]
     key: int
 
 
@@ -76,7 +77,7 @@ class ClusterSolver:
             limits = np.cumsum([0, *self.cut(name, 0).sizes()]).tolist()
             self.values[name] = [
                 self.cluster.submit(started, table, number, first, end, self.settings.seed, self.settings.factor_range)
-                for first, end in zip(limits[:-1], limits[1:], strict=True)
+                for first, end in neighbours(limits)
             ]
         self.epoch_cut = 0
 
@@ -158,7 +159,7 @@ def pairwise(rows: Floats, columns: Floats, work: Arrays, block: Block) -> tuple
     pool = block.columns.pool(block.column_shard)
     counts = pairwise_task(
         rows, columns, work["rows"][inside], work["columns"][inside], pool, np.arange(len(pool), dtype=np.int32),
-        _known(work), masks_of(block.width, block.bias), blocks_of(block.width), Rates(*map(np.float32, block.rates)),
+        _known(work), masks_of(block.width, block.bias), blocks_of(block.width), Rates(*block.rates),
         np.uint64(block.key),
     )  # fmt: skip
     return rows, columns, counts
@@ -173,7 +174,7 @@ def triple(work: Arrays, block: Block, *shards: Floats) -> tuple[Floats | tuple[
     counts = triple_task(
         users, items, by_user, by_item, not rest, work["chosen"][_inside(work, block)], entries, pool,
         np.arange(len(pool), dtype=np.int32), _known(work), masks_of(block.width, False), blocks_of(block.width),
-        TripleRates(*map(np.float32, block.rates)), np.uint64(block.key),
+        TripleRates(*block.rates), np.uint64(block.key),
     )  # fmt: skip
     return users, items, by_user, *rest, counts
 

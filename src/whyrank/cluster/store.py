@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load as from_bytes
 from safetensors.numpy import save as to_bytes
 
@@ -43,7 +44,7 @@ class Store:
     def read(self, name: str) -> Arrays:
         try:
             return from_bytes(self._get(f"{name}.safetensors"))
-        except (OSError, ValueError) as error:
+        except (SafetensorError, OSError, ValueError) as error:
             raise ArtifactError(f"{self.url}/{name}: is missing or damaged ({error}); start again") from error
 
     def write_table(self, name: str, table: pl.DataFrame) -> None:
@@ -84,7 +85,7 @@ class Store:
     def _place(self) -> tuple[Any, str]:
         import fsspec
 
-        return fsspec.core.url_to_fs(self.url)  # type: ignore[no-any-return]
+        return fsspec.core.url_to_fs(self.url)
 
     def _put(self, name: str, content: bytes) -> None:
         system, root = self._place

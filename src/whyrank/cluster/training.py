@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import time
@@ -141,7 +142,8 @@ class _Run:
         self.store.write_document(f"{MANIFEST}/training", {"epoch": epoch, "fingerprint": self.mark})
         for folder in self.store.folders("state-"):
             if folder != state.folder:
-                self.store.remove(folder)
+                with contextlib.suppress(OSError):  # a task of an epoch that was lost may still write there
+                    self.store.remove(folder)
         return state
 
     def _report(self, done: int, speed: float, seconds: float, mine: int) -> None:

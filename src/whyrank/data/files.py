@@ -61,11 +61,15 @@ def _read_folder(folder: Path, columns: Columns | None, problems: Problems, numb
         return read_extra(folder, problems)
     if (folder / "triplets.parquet").is_file():
         return _read_file(folder / "triplets.parquet", None, problems)
-    if parquet_files(folder):
+    if is_parquet_folder(folder):
         return _read_parts(folder, columns, problems)
-    raise DataError(
-        "no data in this folder", path=folder, expected="IDs.pickle, IDs.txt, split.json or .parquet files"
-    )
+    raise DataError("no data in this folder", path=folder, expected="IDs.pickle, IDs.txt, split.json or .parquet files")
+
+
+def is_parquet_folder(path: Path) -> bool:
+    """Whether a data set is in several files."""
+    known = path.is_dir() and (is_split(path) or is_extra(path) or (path / "triplets.parquet").is_file())
+    return path.is_dir() and not known and bool(parquet_files(path))
 
 
 def parquet_files(folder: Path) -> list[Path]:

@@ -47,11 +47,16 @@ def names_of(name: str) -> list[str]:
     return names
 
 
+def jobs_of(names: Sequence[str], lab: Lab) -> list[Job]:
+    """All runs that some experiments need."""
+    return [job for name in names for job in EXPERIMENTS[name].jobs(lab)]
+
+
 def run(
     names: Sequence[str], lab: Lab, folder: str | Path, tell: Callable[[str, int, int], None] | None = None
 ) -> tuple[Path, Facts]:
     """Do all runs, then write report.html, report.md, results.json, tables/ and figures/."""
-    lab.run([job for name in names for job in EXPERIMENTS[name].jobs(lab)], tell)
+    lab.run(jobs_of(names, lab), tell)
     title = f"whyrank experiments: {lab.name}" if len(names) > 1 else f"whyrank experiment {names[0]}: {lab.name}"
     report = Report(title, _lead(lab))
     found = {name: EXPERIMENTS[name].write(lab, report) for name in names}

@@ -57,7 +57,8 @@ def triple_task(
 ) -> tuple[int, int]:
     """Update the tables in place for the `chosen` entries; give the number of updates and of scores out of range.
 
-    As in `pairwise_task`, the tables may be shards. CD reads and writes its explanations in `by_user` alone. The second row of `masks` is zero: no bias takes part.
+    As in `pairwise_task`, the tables may be shards. CD reads and writes its explanations in `by_user` alone. The second
+    row of `masks` is zero: no bias takes part.
     """
     factors, zero = load(masks, 0, blocks), load(masks, 1, blocks)
     users, items, explanations, records = entries

@@ -85,7 +85,8 @@ class BlockSolver:
             key = key_of(self.settings.seed, TASK_DOMAIN, epoch, index, stratum, a)
             return partial(
                 triple_task, users, items, by_user, by_item, one.form == "cd", layout.block_columns[block],
-                layout.entries, pools[c], pools[c], layout.known, self.storage.masks(False), self.storage.blocks, rates, key,
+                layout.entries, pools[c], pools[c], layout.known, self.storage.masks(False), self.storage.blocks,
+                rates, key,
             )  # fmt: skip
 
         return [[task(stratum, a) for a in range(shards)] for stratum in range(shards * shards)]
