@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PLAIN = ("foundation_speed", "service_load")
+PLAIN = ("foundation_speed", "service_load", "ray_speed")
 WITH_TRIPLETS = ("training_speed", "ranking_speed")
 WITH_REVIEWS = ("mining_speed",)
 
