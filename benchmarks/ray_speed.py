@@ -109,6 +109,19 @@ def overhead(cluster: Cluster, count: int = 2000) -> float:
     return (time.perf_counter() - begin) / count
 
 
+def copying(cluster: Cluster, megabytes: int = 64, count: int = 10) -> float:
+    """Bytes a second that go through a task as a shard does: taken in, copied, handed on."""
+    shard = cluster.submit(np.zeros, megabytes * 250_000, np.float32)
+    for timed in (False, True):
+        begin = time.perf_counter()
+        for _ in range(count):
+            shard = cluster.submit(np.copy, shard)
+        cluster.gather([cluster.submit(len, shard)])
+        if timed:
+            return megabytes * 1e6 * count / (time.perf_counter() - begin)
+    raise AssertionError
+
+
 def sorting(model: FactorModel, data: Dataset) -> float:
     """Positives a second that one process cuts up and sorts into blocks."""
     one = passes_of(model)[0]
@@ -143,6 +156,7 @@ def main(times: float) -> None:
         parts = put_data(data, Store.at(Path(folder) / "store"))
         print(f"sorting into blocks, 1 process: {sorting(bper, parts) / 1e6:.1f} M positives/s", flush=True)
         print(f"an empty task: {overhead(cluster) * 1e3:.2f} ms", flush=True)
+        print(f"a shard through a task: {copying(cluster) / 1e9:.2f} GB/s", flush=True)
         seconds, tasks, moved = remote(bper, parts)
         print(
             f"loopback cluster, 2 nodes: {len(data) / seconds / 1e6:.2f} M triplets/s ({seconds:.2f} s an epoch), "

@@ -140,10 +140,10 @@ def part_name(side: Side, number: int) -> str:
     return f"{FOLDER}/by-{side}-{number:05d}"
 
 
-def changes(records: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which entries are the first of their record; a record's entries lie side by side."""
-    first = np.ones(len(records), np.bool_)
-    first[1:] = records[1:] != records[:-1]
+def changes(numbers: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Which entries are the first of their record or row, where its entries lie side by side."""
+    first = np.ones(len(numbers), np.bool_)
+    first[1:] = numbers[1:] != numbers[:-1]
     return first
 
 

@@ -21,6 +21,7 @@ from whyrank.training.storage import LANES, blocks_of
 UPDATES = 11.0e6  # pair updates a second and core, 20 factors, one process
 TRIPLE_UPDATES = 5.0e6  # the same of three-way passes
 SORTED = 15.0e6  # positives a second and core that find their way into blocks on a cluster
+COPIED = 1.0e9  # bytes a second and core that a task takes in, copies and hands on
 TASK = 1.0e-3  # seconds that one driver needs for each task
 NETWORK = 1.0e9  # bytes a second into each machine: 10 Gbit/s, not measured
 POSITIVE = 20  # bytes of a positive on its way: row, column, what the row knows; 28 in three-way passes
@@ -44,7 +45,11 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Plan:
-    """Seconds, bytes and tasks of one epoch on a cluster, of all epochs here, and what takes longest there."""
+    """Seconds, bytes and tasks of one epoch on a cluster, of all epochs here, and what takes longest there.
+
+    Tasks hand on every shard they change: `handed_bytes`, which stay on their machine where they can. `moved_bytes` go
+    over the network.
+    """
 
     model: str
     epochs: int
@@ -56,20 +61,22 @@ class Plan:
     table_bytes: int
     machine_bytes: int
     tasks: int
+    handed_bytes: int
     moved_bytes: int
-    compute_seconds: float
+    update_seconds: float
+    copy_seconds: float
     driver_seconds: float
     network_seconds: float
 
     @property
     def epoch_seconds(self) -> float:
-        """Tasks are sent out while others run, so the slowest of the three decides."""
-        return max(self.compute_seconds, self.driver_seconds, self.network_seconds)
+        """Tasks are sent out and shards travel while others run, so the slowest of the three decides."""
+        return max(self.update_seconds + self.copy_seconds, self.driver_seconds, self.network_seconds)
 
     @property
     def bottleneck(self) -> str:
         shares = {
-            "computing": self.compute_seconds,
+            "updates" if self.update_seconds > self.copy_seconds else "copies": self.update_seconds + self.copy_seconds,
             "one driver that sends out the tasks": self.driver_seconds,
             "the network": self.network_seconds,
         }
@@ -87,8 +94,9 @@ class Plan:
             f"Ray, {machines} of {self.cores} cores, {self.shards} shards: "
             f"{_time(self.epoch_seconds * self.epochs)} ({_time(self.epoch_seconds)} an epoch), "
             f"{_bytes(self.machine_bytes)} of memory a machine",
-            f"  an epoch computes {_time(self.compute_seconds)}, sends {self.tasks:,} tasks in "
-            f"{_time(self.driver_seconds)} and moves {_bytes(self.moved_bytes)} in {_time(self.network_seconds)}",
+            f"  an epoch: updates and sorting {_time(self.update_seconds)}, {_bytes(self.handed_bytes)} handed from task "
+            f"to task {_time(self.copy_seconds)}, {self.tasks:,} tasks sent {_time(self.driver_seconds)}, "
+            f"{_bytes(self.moved_bytes)} over the network {_time(self.network_seconds)}",
             f"  what takes longest: {self.bottleneck}",
             f"tables: {_bytes(self.table_bytes)}",
         ]
@@ -108,15 +116,14 @@ def plan_fit(model: Model, data: Triplets | Sizes, machines: int = 1, cores: int
     table_bytes = sum(table.rows for table in tables.values()) * row
     seconds = sum(_seconds(one, positives, model.factors) for one in passes)
     sorting = sum(positives / SORTED for _ in passes)
-    tasks, moved = 0, 0
-    for table in tables.values():
-        tasks += 2 * shards
-        moved += 2 * table.rows * row
+    tasks, moved, handed = 2 * shards * len(tables), table_bytes, 2 * table_bytes
     for one in passes:
         three_way = not isinstance(one, PairwisePass)
-        tasks += 2 * shards + shards * shards * (shards if three_way else 1)
-        moved += positives * (POSITIVE + 8 * three_way)
-        moved += shards * sum(tables[name].rows for name in one.tables[1:]) * row * (shards if three_way else 1)
+        strata = shards * shards if three_way else shards
+        traffic = positives * (POSITIVE + 8 * three_way)
+        tasks += 2 * shards + shards * strata
+        moved += traffic + strata * sum(tables[name].rows for name in one.tables[1:]) * row
+        handed += 2 * traffic + strata * sum(tables[name].rows for name in one.tables) * row
     busy = min(machines * cores, shards * _at_once(passes))
     moved_over_wire = moved * (machines - 1) / machines
     held = table_bytes * 2 + len(passes) * positives * (POSITIVE + 8) * 2
@@ -131,8 +138,10 @@ def plan_fit(model: Model, data: Triplets | Sizes, machines: int = 1, cores: int
         table_bytes=table_bytes,
         machine_bytes=int(held / machines),
         tasks=tasks,
+        handed_bytes=handed,
         moved_bytes=int(moved_over_wire),
-        compute_seconds=(seconds + sorting) / busy,
+        update_seconds=(seconds + sorting) / busy,
+        copy_seconds=handed / COPIED / busy,
         driver_seconds=tasks * TASK,
         network_seconds=moved_over_wire / machines / NETWORK,
     )

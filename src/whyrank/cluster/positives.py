@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.cluster.dataset import Dataset, Side, changes, relation
-from whyrank.cluster.partitions import Cut
+from whyrank.cluster.partitions import Cut, in_order
 from whyrank.cluster.session import Cluster, Reference
 from whyrank.cluster.store import Arrays
 from whyrank.data.csr import CSR
@@ -85,10 +85,15 @@ def scatter(part: Arrays, take: Columns, cut: Cut, by_record: bool) -> list[Arra
 
 
 def _by_shard(rows: NDArray[np.int32], columns: Arrays, cut: Cut) -> list[Arrays]:
-    to, place = cut.locate(rows)
-    order = np.lexsort((place, to))  # stable: a row's entries stay in their order
-    ends = [0, *np.cumsum(np.bincount(to, minlength=cut.shards)).tolist()]
-    arrays = {"row": place[order]} | {name: array[order] for name, array in columns.items()}
+    """Entries with their rows side by side, by shard; whole rows move, so that rows are sorted and not entries."""
+    starts = np.flatnonzero(changes(rows))
+    sizes = np.diff(starts, append=len(rows))
+    to, place = cut.locate(rows[starts])
+    order = in_order(to, place)
+    counts, firsts = sizes[order], starts[order]
+    entries = np.arange(len(rows)) + np.repeat(firsts - (np.cumsum(counts) - counts), counts)
+    ends = [0, *np.cumsum(np.bincount(to, sizes, cut.shards)).astype(np.int64).tolist()]
+    arrays = {"row": np.repeat(place[order], counts)} | {name: array[entries] for name, array in columns.items()}
     return [{name: array[start:end].copy() for name, array in arrays.items()} for start, end in pairwise(ends)]
 
 
