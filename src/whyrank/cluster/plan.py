@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from whyrank.cluster.fit import passes_of
+from whyrank.cluster.fit import PARTS, passes_of
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError
 from whyrank.models import Model
@@ -94,8 +94,9 @@ class Plan:
             f"Ray, {machines} of {self.cores} cores, {self.shards} shards: "
             f"{_time(self.epoch_seconds * self.epochs)} ({_time(self.epoch_seconds)} an epoch), "
             f"{_bytes(self.machine_bytes)} of memory a machine",
-            f"  an epoch: updates and sorting {_time(self.update_seconds)}, {_bytes(self.handed_bytes)} handed from task "
-            f"to task {_time(self.copy_seconds)}, {self.tasks:,} tasks sent {_time(self.driver_seconds)}, "
+            f"  an epoch: updates and sorting {_time(self.update_seconds)}, "
+            f"{_bytes(self.handed_bytes)} handed from task to task {_time(self.copy_seconds)}, "
+            f"{self.tasks:,} tasks sent {_time(self.driver_seconds)}, "
             f"{_bytes(self.moved_bytes)} over the network {_time(self.network_seconds)}",
             f"  what takes longest: {self.bottleneck}",
             f"tables: {_bytes(self.table_bytes)}",
@@ -121,7 +122,7 @@ def plan_fit(model: Model, data: Triplets | Sizes, machines: int = 1, cores: int
         three_way = not isinstance(one, PairwisePass)
         strata = shards * shards if three_way else shards
         traffic = positives * (POSITIVE + 8 * three_way)
-        tasks += 2 * shards + shards * strata
+        tasks += max(PARTS, machines * cores) + shards + shards * strata
         moved += traffic + strata * sum(tables[name].rows for name in one.tables[1:]) * row
         handed += 2 * traffic + strata * sum(tables[name].rows for name in one.tables) * row
     busy = min(machines * cores, shards * _at_once(passes))
