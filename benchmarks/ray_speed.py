@@ -21,6 +21,7 @@ from typing import Any
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # loopback only, for the length of this run
+os.environ.setdefault("RAY_worker_niceness", "0")  # as any other process
 
 import numpy as np
 import ray

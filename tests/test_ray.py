@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 
 import ray_faults
+from whyrank.cli import main
 from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.experiments import run_jobs
 from whyrank.cluster.explain import explain_files
@@ -72,6 +73,7 @@ def machines(plan: Path) -> Iterator[Any]:
     patch.setenv("PYTHONPATH", os.pathsep.join(paths))
     patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     patch.setenv("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    patch.setenv("RAY_worker_niceness", "0")  # tests share the machine with other tests
     patch.setenv("RAY_AUTH_MODE", "disabled")  # a loopback cluster that lives for a minute
     patch.setenv(ray_faults.PLAN, str(plan))
     size = {"num_cpus": 1, "object_store_memory": 80_000_000}
@@ -175,6 +177,7 @@ DRIVER = """
 import sys
 from pathlib import Path
 from test_ray import QUICK
+from whyrank.cli import main
 from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.fit import fit
 from whyrank.cluster.session import connect
@@ -413,3 +416,36 @@ def test_mining_in_stages_gives_what_mining_here_gives(cluster: Cluster, tmp_pat
     assert there.wordings.equals(here.wordings)
     assert there.rule_report() == here.rule_report()
     assert (there.reviews, there.rejected, there.problems) == (here.reviews, here.rejected, here.problems)
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+def run(*arguments: object) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    assert ended.value.code == 0
+
+
+def test_every_command_takes_the_address_of_a_cluster(
+    cluster: Cluster, machines: Any, data: Triplets, folder: Path, tmp_path: Path
+) -> None:
+    there = ("--ray", machines.address)
+    quick = ("--model", "bper", "--set", "epochs=1", "--set", "factors=4", "--set", "shards=2")
+    run("split", folder, "--method", "hash", *there, "-o", tmp_path / "parts")
+    run("fit", tmp_path / "parts" / "train", *quick, *there, "-o", tmp_path / "there")
+    run("fit", tmp_path / "parts" / "train", *quick, "-o", tmp_path / "here")
+    run("explain", tmp_path / "there", "--pairs", tmp_path / "parts" / "test", *there, "-o", tmp_path / "reasons")
+    first = next((tmp_path / "parts" / "test").glob("*.parquet"))
+    run("explain", tmp_path / "here", "--pairs", first, "-o", tmp_path / "first.parquet")
+    assert pl.read_parquet(tmp_path / "reasons" / first.name).equals(pl.read_parquet(tmp_path / "first.parquet"))
+    assert not list(tmp_path.glob(".*.ray"))
+    data.write(tmp_path / "data.parquet")
+    space = {"factors": [4], "epochs": [1], "learning_rate": [0.01, 0.2]}
+    (tmp_path / "space.json").write_text(json.dumps(space))
+    search = ("--sampler", "grid", "--space", tmp_path / "space.json")
+    run("tune", tmp_path / "data.parquet", "--model", "bper", *search, *there, "-o", tmp_path / "bper.json")
+    run("experiment", "ranking", tmp_path / "data.parquet", "--models", "pop,rand", "--splits", 2, *there, "-o",
+        tmp_path / "report")  # fmt: skip
+    assert (tmp_path / "bper.json").is_file()
+    assert (tmp_path / "report" / "report.html").is_file()
