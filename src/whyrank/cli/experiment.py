@@ -73,7 +73,7 @@ def experiment_command(
     with sole_writer(output), workers_at(ray) as cluster, progress(json) as bar:
         tell = teller(bar, quiet=json)
         if tune:
-            tune_first(names, lab, config or output / "configs", tune, tell)
+            tune_first(names, lab, config or output / "configs", tune, tell, cluster)
         if cluster is not None:
             from whyrank.cluster.experiments import run_jobs
 

@@ -117,8 +117,8 @@ def fit_on_cluster(
     from whyrank.models.profile import Profile
 
     begin = time.perf_counter()
-    place = Store.at(store or output.parent / f".{output.name}.ray")
-    with connect(address) as cluster, progress(json) as bar:
+    place = Store.at(f"{store}/whyrank-{output.name}" if store else output.parent / f".{output.name}.ray")
+    with sole_writer(output), connect(address) as cluster, progress(json) as bar:
         if isinstance(model, Profile):
             source = Source.of(model, data, parse_columns(columns), number, threads)
             fit_profile(cluster, source, place, output, resume=resume)
