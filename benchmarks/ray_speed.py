@@ -3,7 +3,8 @@
     python benchmarks/ray_speed.py                # half of yelp's size
     python benchmarks/ray_speed.py --times 0.05   # a quick look
 
-BPER, 20 factors, whole epochs with shuffling and sorting, the best of three. The cluster is two nodes of one processor
+BPER, 20 factors, whole epochs with shuffling and sorting, the best of three, by wall clock and by processor time (which
+other processes disturb less; of the cluster: that of all its workers). The cluster is two nodes of one processor
 each on this machine: it shows what tasks and copies cost, not how a network behaves. Bytes are those of all objects
 that the tasks of an epoch hand on. The estimate is that of `whyrank fit --plan`, whose constants are rounded from what
 is printed here.
@@ -12,6 +13,7 @@ is printed here.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import tempfile
 import time
@@ -49,17 +51,29 @@ SHARDS = 4
 LARGE = Sizes(100_000_000, 10_000_000, 1_000_000, 5_000_000_000, 10_000_000_000)
 
 
-def best(work: Callable[[int], object], rounds: int = 3) -> float:
-    """Seconds of the fastest of some epochs, after one that compiles."""
+def worker_seconds() -> float:
+    """Processor time of all Ray workers of this machine."""
+    ticks = 0
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if (file.parent / "cmdline").read_bytes().startswith(b"ray::"):
+                ticks += sum(map(int, file.read_text().rsplit(")", 1)[1].split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def best(
+    work: Callable[[int], object], rounds: int = 3, clock: Callable[[], float] = time.process_time
+) -> tuple[float, float]:
+    """Wall and processor seconds of the fastest of some epochs, after one that compiles."""
     times = []
     for number in range(1, rounds + 2):
-        begin = time.perf_counter()
+        begin, processor = time.perf_counter(), clock()
         work(number)
-        times.append(time.perf_counter() - begin)
-    return min(times[1:])
+        times.append((time.perf_counter() - begin, clock() - processor))
+    return min(wall for wall, _ in times[1:]), min(seconds for _, seconds in times[1:])
 
 
-def local(model: FactorModel, data: Triplets, threads: int) -> float:
+def local(model: FactorModel, data: Triplets, threads: int) -> tuple[float, float]:
     tables, passes = model.tables(data), model.passes(data)
     with Crew(threads) as crew:
         solver = BlockSolver(Storage.started(tables, 0, 0.1), passes, model.settings(Run()), crew)
@@ -89,14 +103,14 @@ class Counted(Cluster):
         return sum(place.get("object_size") or 0 for place in places.values())
 
 
-def remote(model: FactorModel, data: Dataset) -> tuple[float, int, int]:
+def remote(model: FactorModel, data: Dataset) -> tuple[tuple[float, float], int, int]:
     """Seconds, tasks and bytes of an epoch."""
     tables = model.tables(data)  # type: ignore[arg-type]
     cluster = Counted()
     solver = ClusterSolver(cluster, data, tables, passes_of(model), model.settings(Run()), SHARDS)
     solver.start()
     cluster.gather([cluster.submit(len, part) for parts in solver.parts.values() for part in parts])
-    seconds = best(lambda number: solver.epoch(number))
+    seconds = best(lambda number: solver.epoch(number), clock=worker_seconds)
     cluster.tasks, cluster.references = 0, []
     solver.epoch(9)
     return seconds, cluster.tasks, cluster.moved()
@@ -137,19 +151,25 @@ def sorting(model: FactorModel, data: Dataset) -> float:
         for shard in range(SHARDS):
             collect(take, cuts, shard, *(piece[shard] for piece in pieces))
 
-    return data.triplets / best(work, 2)
+    return data.triplets / best(work, 2)[1]
+
+
+def speed(name: str, data: Triplets, seconds: tuple[float, float]) -> None:
+    wall, processor = seconds
+    print(
+        f"{name}: {len(data) / wall / 1e6:.2f} M triplets/s by the clock ({wall:.2f} s an epoch), "
+        f"{len(data) / processor / 1e6:.2f} M a second of processors ({processor:.2f} s)",
+        flush=True,
+    )
 
 
 def main(times: float) -> None:
     data = simulate("yelp", **{name: int(size * times) for name, size in YELP.items()}, seed=0)
     print(f"simulate yelp x {times}: {data!r}, {os.cpu_count()} cores", flush=True)
     bper, pitf = BPER(shards=SHARDS), PITF(shards=SHARDS)
-    for name, seconds in (
-        ("1 process, 1 thread", local(bper, data, 1)),
-        ("1 process, 2 threads", local(bper, data, 2)),
-    ):
-        print(f"{name}: {len(data) / seconds / 1e6:.2f} M triplets/s ({seconds:.2f} s an epoch)", flush=True)
-    print(f"PITF, 1 thread: {len(data) / local(pitf, data, 1) / 1e6:.2f} M triplets/s", flush=True)
+    speed("1 process, 1 thread", data, local(bper, data, 1))
+    speed("1 process, 2 threads", data, local(bper, data, 2))
+    speed("PITF, 1 process, 1 thread", data, local(pitf, data, 1))
     size = {"num_cpus": 1, "object_store_memory": 2_000_000_000}
     machines = Machines(initialize_head=True, head_node_args=size | {"node_ip_address": "127.0.0.2"})
     machines.add_node(node_ip_address="127.0.0.3", **size)
@@ -159,11 +179,8 @@ def main(times: float) -> None:
         print(f"an empty task: {overhead(cluster) * 1e3:.2f} ms", flush=True)
         print(f"a shard through a task: {copying(cluster) / 1e9:.2f} GB/s", flush=True)
         seconds, tasks, moved = remote(bper, parts)
-        print(
-            f"loopback cluster, 2 nodes: {len(data) / seconds / 1e6:.2f} M triplets/s ({seconds:.2f} s an epoch), "
-            f"{tasks} tasks, {moved / 1e6:.0f} MB handed on ({moved / len(data):.0f} bytes a triplet)",
-            flush=True,
-        )
+        speed("loopback cluster, 2 nodes", data, seconds)
+        print(f"  an epoch: {tasks} tasks, {moved / 1e6:.0f} MB handed on ({moved / len(data):.0f} bytes a triplet)")
     machines.shutdown()
     print(f"\nplan for this data:\n{plan_fit(bper, data, 2, 1).text()}")
     for shards in (32, 64, 128):
