@@ -114,8 +114,15 @@ def dataset(data: Triplets, tmp_path: Path) -> Dataset:
 
 
 def facts(folder: Path) -> dict[str, Any]:
-    """What a model folder says of itself, with the SHA-256 of every file."""
-    return dict(json.loads((folder / "manifest.json").read_text()))
+    """What a model folder says of itself: the SHA-256 of every array, and tables as they are.
+
+    Arrow files of the same table may differ in where they keep its texts.
+    """
+    found = dict(json.loads((folder / "manifest.json").read_text()))
+    for name in found["files"]:
+        if name.startswith("tables/"):
+            found["files"][name] = pl.read_ipc(folder / name).to_dict(as_series=False)
+    return found
 
 
 def fitted_here(data: Triplets, folder: Path, kind: type[Model] = BPER, **settings: object) -> dict[str, Any]:
@@ -314,10 +321,6 @@ def test_a_folder_of_files_is_numbered_as_if_it_were_read_here(cluster: Cluster,
     settings: dict[str, Any] = QUICK | {"bias_start": "popularity", "epochs": 1}
     made = facts(fit(cluster, BPERJ(**settings), there, tmp_path / "there"))
     mine = facts(BPERJ(**settings).fit(here).save(tmp_path / "here"))
-    tables = {name for name in made["files"] if name.startswith("tables/")}  # written in several batches
-    for name in tables:
-        assert pl.read_ipc(tmp_path / "there" / name).equals(pl.read_ipc(tmp_path / "here" / name))
-        made["files"][name] = mine["files"][name]
     assert made == mine
 
 

@@ -27,7 +27,7 @@ RELATIONS: dict[str, tuple[Side, str]] = {
 
 
 def write_model(cluster: Cluster, model: FactorModel, data: Dataset, state: State, path: Path) -> Path:
-    """The folder that `Model.save` would write of the same fit, file by file the same bytes."""
+    """The folder that `Model.save` would write of the same fit: the same bytes of every array, and the same tables."""
     found = data.of_explanations()
     arrays: dict[str, NDArray[np.generic] | Chunks] = {
         "catalog.popularity": found["popularity"],
