@@ -11,9 +11,10 @@ import polars as pl
 import pytest
 
 from whyrank.cluster.plan import Sizes, plan_fit
+from whyrank.cluster.session import connect
 from whyrank.cluster.store import Store
 from whyrank.data import Split, Triplets
-from whyrank.errors import ArtifactError, ParameterError
+from whyrank.errors import ArtifactError, ClusterError, ParameterError
 from whyrank.models import BPER, CD, POP, Profile, ProfileJ
 from whyrank.training import Epoch, Monitor, Run, Storage
 
@@ -59,6 +60,15 @@ def test_ray_is_not_imported_before_it_is_used() -> None:
     code = f"import sys, {modules}; print('ray' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_an_address_where_nobody_answers_is_an_error_at_once() -> None:
+    pytest.importorskip("ray")
+    with (
+        pytest.raises(ClusterError, match=r"no Ray cluster answers at 127.0.0.1:1 .*--ray local"),
+        connect("127.0.0.1:1"),
+    ):
+        pass
 
 
 class Stop(Monitor):

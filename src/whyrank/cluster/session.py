@@ -14,6 +14,7 @@ from whyrank.errors import ClusterError, MissingExtra, WhyrankError
 
 Reference = Any  # ray.ObjectRef
 RETRIES = 5  # of a task whose worker or node died; what a task raises itself is not tried again
+WAIT = 10.0  # seconds for a machine to answer
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -29,6 +30,7 @@ def connect(address: str) -> Iterator[Cluster]:
     if ray.is_initialized():
         yield Cluster(ray)
         return
+    _require_answer(address)
     dashboard = False if address == "local" else None
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=dashboard)
@@ -41,6 +43,17 @@ def connect(address: str) -> Iterator[Cluster]:
         yield Cluster(ray)
     finally:
         ray.shutdown()
+
+
+def _require_answer(address: str) -> None:
+    """Ray itself tries for minutes to reach a machine that is not there."""
+    host, colon, port = address.rpartition(":")
+    if not colon or "/" in host:  # local, auto, or a client's URL
+        return
+    try:
+        socket.create_connection((host, int(port)), WAIT).close()
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"no Ray cluster answers at {address} ({error}); start one, or use --ray local") from None
 
 
 class Cluster:
