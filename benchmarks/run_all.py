@@ -28,6 +28,9 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
     "mining_speed": ("reviews",),
     "bper_plus": ("triplets", "--parts", "speed"),
     "service_load": (),
+    "ray_speed": (),
+    "bulk_speed": (),
+    "large_pools": (),
 }
 
 

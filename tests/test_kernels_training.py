@@ -145,7 +145,7 @@ def test_a_block_task_makes_the_updates_of_algorithm_1_in_its_two_streams() -> N
     rate, reg = 0.1, 0.02
     keep = np.float32(1 - rate * reg)
     updates, trouble = pairwise_task(
-        storage.whole("user"), storage.whole("by_user"), rows, columns, pool, known, storage.masks(True),
+        storage.whole("user"), storage.whole("by_user"), rows, columns, pool, pool, known, storage.masks(True),
         storage.blocks, Rates(np.float32(rate), keep, keep, keep), key,
     )  # fmt: skip
     half = (len(rows) + 1) // 2

@@ -232,9 +232,9 @@ def test_biases_start_where_they_are_told_and_zero_epochs_leave_them_there() -> 
 
 def test_small_tables_get_one_shard_and_large_ones_four() -> None:
     tables, passes = SMALL.model("bper")
-    assert default_shards(tables, tuple(passes)) == 1
+    assert default_shards(tables, tuple(passes), passes[0].triplets) == 1
     large = {name: Table(10_000, 8) for name in tables}
-    assert default_shards(large, tuple(passes)) == 4
+    assert default_shards(large, tuple(passes), passes[0].triplets) == 4
 
 
 def test_growing_keeps_old_rows_and_starts_new_ones_as_a_fresh_fit_would() -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from whyrank.data.simulate_reviews import simulate_reviews
     from whyrank.errors import (
         ArtifactError,
+        ClusterError,
         DataError,
         MissingExtra,
         NotFitted,
@@ -57,8 +58,8 @@ _HOMES = {
     "whyrank.data.describe": "describe",
     "whyrank.data.simulate": "simulate",
     "whyrank.data.simulate_reviews": "simulate_reviews",
-    "whyrank.errors": "ArtifactError DataError MissingExtra NotFitted ParameterError TrainingError UnknownId "
-    "WhyrankError",
+    "whyrank.errors": "ArtifactError ClusterError DataError MissingExtra NotFitted ParameterError TrainingError "
+    "UnknownId WhyrankError",
     "whyrank.evaluation": "compare evaluate",
     "whyrank.mining": "MiningRules mine",
     "whyrank.models": "BPER BPERJ BPERPlus BPR CD CDJ COUNTS MODELS Model PITF PITFJ POP Profile ProfileJ RAND RICF "
@@ -85,6 +86,7 @@ __all__ = [
     "SHARE",
     "ArtifactError",
     "BPERPlus",
+    "ClusterError",
     "DataError",
     "MiningRules",
     "MissingExtra",

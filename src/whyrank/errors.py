@@ -56,6 +56,10 @@ class TrainingError(WhyrankError):
     """Training went numerically wrong; names the parameter to change."""
 
 
+class ClusterError(WhyrankError):
+    """A cluster that does not answer, or that could not do its work; names what to do about it."""
+
+
 class MissingExtra(WhyrankError):  # noqa: N818
     """An optional dependency is not installed; names the command that installs it."""
 

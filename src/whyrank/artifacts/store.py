@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -31,25 +32,48 @@ class Stored:
     tables: dict[str, pl.DataFrame]
 
 
+class Chunks(NamedTuple):
+    """An array that comes piece by piece, because it need not fit into memory."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    pieces: Iterable[NDArray[np.generic]]
+
+
 def save(
     path: str | Path,
     kind: str,
     facts: Mapping[str, object],
-    arrays: Mapping[str, NDArray[np.generic]],
-    tables: Mapping[str, pl.DataFrame],
+    arrays: Mapping[str, NDArray[np.generic] | Chunks],
+    tables: Mapping[str, pl.DataFrame | pl.LazyFrame],
 ) -> Path:
     """Write a folder aside, with a checksum of every file in its manifest, and rename it into place."""
     with new_folder(path) as aside:
         (aside / "arrays").mkdir()
         (aside / "tables").mkdir()
         for name, array in arrays.items():
-            np.save(aside / "arrays" / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
+            _write_array(aside / "arrays" / f"{name}.npy", array)
         for name, table in tables.items():
-            table.rechunk().write_ipc(aside / "tables" / f"{name}.arrow", compression="uncompressed")
+            file = aside / "tables" / f"{name}.arrow"
+            if isinstance(table, pl.LazyFrame):
+                table.sink_ipc(file, compression="uncompressed")
+            else:
+                table.rechunk().write_ipc(file, compression="uncompressed")
         files = {str(file.relative_to(aside)): _checksum(file) for file in sorted(aside.glob("*/*"))}
         manifest = {"format": FORMAT, "kind": kind, **facts, "files": files}
         (aside / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return Path(path)
+
+
+def _write_array(file: Path, array: NDArray[np.generic] | Chunks) -> None:
+    if not isinstance(array, Chunks):
+        np.save(file, np.ascontiguousarray(array), allow_pickle=False)
+        return
+    with file.open("wb") as handle:
+        about = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
+        np.lib.format.write_array_header_1_0(handle, about)
+        for piece in array.pieces:
+            handle.write(np.ascontiguousarray(piece).data)
 
 
 def load(path: str | Path, kind: str, *, verify: bool = True) -> Stored:

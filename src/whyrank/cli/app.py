@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
+    from whyrank.cluster.session import Cluster
     from whyrank.data.problems import Problems
     from whyrank.data.triplets import Triplets
 
@@ -52,6 +53,14 @@ OnErrorOption = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Every random choice comes from it.")]
 Threads = Annotated[int | None, typer.Option(help="Threads; all cores unless given. They never change the result.")]
+RayAddress = Annotated[
+    str | None,
+    typer.Option("--ray", help="Work on a Ray cluster: its address (host:port), or local. The result is the same."),
+]
+StoreUrl = Annotated[
+    str | None,
+    typer.Option("--store", help="With --ray: a folder or URL that all machines see; beside the output unless given."),
+]
 Number = Annotated[int, typer.Option("--number", help="Which split of the folder.")]
 
 
@@ -111,6 +120,18 @@ def progress(quiet: bool = False) -> Iterator[Progress]:
     err = console(stderr=True)
     with Progress(*columns, console=err, disable=quiet or not err.is_terminal, transient=True) as bar:
         yield bar
+
+
+@contextmanager
+def workers_at(address: str | None) -> Iterator[Cluster | None]:
+    """A Ray cluster, or nobody."""
+    if address is None:
+        yield None
+        return
+    from whyrank.cluster.session import connect
+
+    with connect(address) as cluster:
+        yield cluster
 
 
 def warn_first_run() -> None:

@@ -13,10 +13,12 @@ from whyrank.cli.app import (
     Json,
     Number,
     OnErrorOption,
+    RayAddress,
     Seed,
     command,
     console,
     note,
+    parse_columns,
     print_json,
     read_data,
 )
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from whyrank.data.describe import Description
+    from whyrank.data.split import SplitInfo
 
 
 @command("describe", "whyrank describe triplets.parquet")
@@ -99,18 +102,28 @@ def split_command(
     repeats: Annotated[int, typer.Option(help="How many splits, each with randomness of its own.", min=1)] = 1,
     test: Annotated[float, typer.Option(help="Share of records in test.")] = 0.3,
     validation: Annotated[float, typer.Option(help="Share of training records held out for validation.")] = 0.1,
-    method: Annotated[str, typer.Option(help="random (the paper's) or time (latest records are the test).")] = "random",
+    method: Annotated[
+        str, typer.Option(help="random (the paper's), time (latest records are the test) or hash (by ids alone).")
+    ] = "random",
     min_user_pairs: Annotated[int, typer.Option(help="Keep users with at least so many pairs.")] = 1,
     min_item_pairs: Annotated[int, typer.Option(help="Keep items with at least so many pairs.")] = 1,
     min_uses: Annotated[int, typer.Option(help="Keep explanations used at least so often.")] = 1,
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
     seed: Seed = 0,
+    ray: RayAddress = None,
     json: Json = False,
 ) -> None:
     """Split records into training, validation and test, as the paper does, into a folder that travels alone."""
     from whyrank.data import splits, write_splits
+    from whyrank.data.split import SplitInfo
 
+    if ray is not None:
+        if method != "hash" or repeats > 1 or max(min_user_pairs, min_item_pairs, min_uses) > 1:
+            raise ParameterError("--ray splits file by file: use --method hash, one repeat and no least numbers")
+        info = SplitInfo(method=method, seed=seed, test=test, validation=validation, number=1)
+        split_on_cluster(data, output, info, ray, columns, json)
+        return
     triplets = read_data(data, columns, on_error)
     if max(min_user_pairs, min_item_pairs, min_uses) > 1:
         triplets = triplets.filtered(user_pairs=min_user_pairs, item_pairs=min_item_pairs, explanation_uses=min_uses)
@@ -124,6 +137,19 @@ def split_command(
     else:
         note(f"{triplets!r}")
         note(f"{parts[0]!r}" + (f" and {repeats - 1} more" if repeats > 1 else "") + f" -> {output}")
+
+
+def split_on_cluster(data: Path, output: Path, info: SplitInfo, address: str, columns: str | None, json: bool) -> None:
+    """Folders of Parquet files instead of index files, because nobody has all records."""
+    from whyrank.cluster.session import connect
+    from whyrank.cluster.split import split_files
+
+    with connect(address) as cluster:
+        counts = split_files(cluster, data, output, info, parse_columns(columns))
+    if json:
+        print_json({"split": output, "rows": counts})
+    else:
+        note(f"{', '.join(f'{count:,} rows of {name}' for name, count in counts.items())} -> {output}")
 
 
 @command("convert", "whyrank convert triplets.parquet -o extra_folder")

@@ -14,6 +14,7 @@ from whyrank.cli.app import (
     Columns,
     Data,
     Json,
+    RayAddress,
     Seed,
     Threads,
     command,
@@ -22,6 +23,7 @@ from whyrank.cli.app import (
     print_json,
     progress,
     read_data,
+    workers_at,
 )
 from whyrank.errors import ParameterError
 
@@ -50,12 +52,13 @@ def experiment_command(
     seed: Seed = 0,
     threads: Threads = None,
     columns: Columns = None,
+    ray: RayAddress = None,
     json: Json = False,
 ) -> None:
     """Make the paper's tables and figures, and more, from any data set; what was run before is not run again."""
     from whyrank.experiments.cache import Cache
     from whyrank.experiments.lab import Lab, read_configs
-    from whyrank.experiments.suite import names_of, run, tune_first
+    from whyrank.experiments.suite import jobs_of, names_of, run, tune_first
 
     names = names_of(name)
     lab = Lab(
@@ -67,10 +70,15 @@ def experiment_command(
         pairs=[_pair(text) for text in pairs or []],
         threads=threads,
     )
-    with sole_writer(output), progress(json) as bar:
+    with sole_writer(output), workers_at(ray) as cluster, progress(json) as bar:
+        tell = teller(bar, quiet=json)
         if tune:
-            tune_first(names, lab, config or output / "configs", tune, teller(bar, quiet=json))
-        page, found = run(names, lab, output, teller(bar, quiet=json))
+            tune_first(names, lab, config or output / "configs", tune, tell, cluster)
+        if cluster is not None:
+            from whyrank.cluster.experiments import run_jobs
+
+            run_jobs(cluster, lab, jobs_of(names, lab), tell)
+        page, found = run(names, lab, output, tell)
     for model, reason in lab.skipped.items():
         note(f"{model} was left out: {reason}")
     if json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whyrank.cli.app import Json, ModelFolder, Threads, command, console, note, print_json, progress
+from whyrank.cli.app import Json, ModelFolder, RayAddress, Threads, command, console, note, print_json, progress
 from whyrank.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -31,10 +31,14 @@ def explain_command(
     user: User = None,
     item: Annotated[str | None, typer.Option("--item", "-i", help="An item id.")] = None,
     pairs: Annotated[
-        Path | None, typer.Option(help="A file of pairs with columns user and item, to explain in bulk.")
+        Path | None,
+        typer.Option(
+            help="A file of pairs with columns user and item, to explain in bulk; with --ray also a folder of files."
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where the reasons of --pairs go (.parquet).")
+        Path | None,
+        typer.Option("-o", "--output", help="Where the reasons of --pairs go (.parquet; with --ray a folder)."),
     ] = None,
     n: Count = 5,
     grounded: Grounded = False,
@@ -44,6 +48,7 @@ def explain_command(
     exclude: Exclude = None,
     ban: Ban = None,
     threads: Threads = None,
+    ray: RayAddress = None,
     json: Json = False,
 ) -> None:
     """Show the best reasons of a pair, or write those of millions of pairs, Parquet to Parquet."""
@@ -68,6 +73,18 @@ def explain_command(
             def tell(done: int, total: int) -> None:
                 bar.update(task, completed=done, total=total)
 
+            if ray is not None:
+                from whyrank.cluster.explain import explain_files
+                from whyrank.cluster.session import connect
+
+                with connect(ray) as cluster:
+                    reports = explain_files(cluster, model, pairs, output, n, options, tell)
+                if json:
+                    print_json({"output": output, "files": [each.as_dict() for each in reports]})
+                else:
+                    for each in reports:
+                        note(each.summary())
+                return
             report = explain_file(load(model), pairs, output, n, options, threads=threads, progress=tell)
         if json:
             print_json(report.as_dict())

@@ -16,6 +16,8 @@ from whyrank.cli.app import (
     ModelFolder,
     Number,
     OnErrorOption,
+    RayAddress,
+    StoreUrl,
     Threads,
     command,
     new_problems,
@@ -42,7 +44,7 @@ Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter o
 @command("fit", "whyrank fit split --model bper --set factors=50 -o model")
 def fit_command(
     data: Data,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The model folder to write.")],
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="The model folder to write.")] = None,
     model: Annotated[str | None, typer.Option(help="Which model, see `whyrank models`; our best unless given.")] = None,
     settings: Settings = None,
     config: Annotated[Path | None, typer.Option(help="A configuration file, as `whyrank tune` writes it.")] = None,
@@ -51,14 +53,33 @@ def fit_command(
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
     number: Number = 1,
+    ray: RayAddress = None,
+    store: StoreUrl = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Only say what time, memory and traffic to expect.")] = False,
+    machines: Annotated[int, typer.Option(help="With --plan: how many machines.", min=1)] = 1,
+    cores: Annotated[int | None, typer.Option(help="With --plan: cores of each; this machine's unless given.")] = None,
     json: Json = False,
 ) -> None:
     """Fit a model to triplets (of a split folder: to its training part) and save it."""
     from whyrank.artifacts import add_report
     from whyrank.training import History, Run
 
-    warn_first_run()
     chosen = make_model(model, settings, config)
+    if plan:
+        from whyrank.cluster.plan import plan_fit
+
+        planned = plan_fit(chosen, read_data(data, columns, on_error, number), machines, cores)
+        if json:
+            print_json(planned.as_dict())
+        else:
+            typer.echo(planned.text())
+        return
+    if output is None:
+        raise ParameterError("-o is missing: the model folder to write")
+    if ray is not None:
+        fit_on_cluster(chosen, data, output, ray, store, resume, threads, columns, on_error, number, json)
+        return
+    warn_first_run()
     triplets = read_data(data, columns, on_error, number)
     checkpoint = output.parent / f".{output.name}.checkpoint"
     begin, history = time.perf_counter(), History()
@@ -106,6 +127,48 @@ def add_command(
         print_json({"model": loaded.id, "output": output, "added": len(table)})
     else:
         note(f"{len(table):,} explanations added, {len(loaded.catalog_.explanations):,} in all -> {output}")
+
+
+def fit_on_cluster(
+    model: Model,
+    data: Path,
+    output: Path,
+    address: str,
+    store: str | None,
+    resume: bool,
+    threads: int | None,
+    columns: str | None,
+    on_error: str,
+    number: int,
+    json: bool,
+) -> None:
+    """The same fit by a cluster's machines; a folder of Parquet files is not read here at all."""
+    from whyrank.cluster.fit import PARTS, fit, put_data
+    from whyrank.cluster.ingest import ingest
+    from whyrank.cluster.profile import Source, fit_profile
+    from whyrank.cluster.session import connect
+    from whyrank.cluster.store import Store
+    from whyrank.data.files import is_parquet_folder
+    from whyrank.models.profile import Profile
+
+    begin = time.perf_counter()
+    place = Store.at(f"{store}/whyrank-{output.name}" if store else output.parent / f".{output.name}.ray")
+    with sole_writer(output), connect(address) as cluster, progress(json) as bar:
+        if isinstance(model, Profile):
+            source = Source.of(model, data, parse_columns(columns), number, threads)
+            fit_profile(cluster, source, place, output, resume=resume)
+        else:
+            if is_parquet_folder(data):
+                parts = ingest(cluster, data, place, max(PARTS, cluster.cpus), parse_columns(columns))
+            else:
+                parts = put_data(read_data(data, columns, on_error, number), place)
+            fit(cluster, model, parts, output, resume=resume, monitors=(bar_monitor(bar, model.id),))
+    place.remove()
+    seconds = time.perf_counter() - begin
+    if json:
+        print_json({"model": model.id, "output": output, "seconds": seconds, "ray": address})
+    else:
+        note(f"{model!r} fitted on {address} in {seconds:.1f} s -> {output}")
 
 
 @command("models", "whyrank models --json")
@@ -174,7 +237,8 @@ def bar_monitor(bar: Progress, label: str) -> Monitor:
         def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
             if self.task is None:
                 self.task = bar.add_task(f"fitting {label}", total=epoch.of, remark="")
-            remark = f"loss {epoch.loss:.4f}, {epoch.updates_per_second / 1e6:.1f} M updates/s"
+            loss = "" if epoch.loss != epoch.loss else f"loss {epoch.loss:.4f}, "  # a cluster does not look
+            remark = f"{loss}{epoch.updates_per_second / 1e6:.1f} M updates/s"
             bar.update(self.task, completed=epoch.number, total=epoch.of, remark=remark)
             return False
 

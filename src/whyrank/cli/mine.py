@@ -12,6 +12,7 @@ from whyrank.cli.app import (
     Columns,
     Json,
     OnErrorOption,
+    RayAddress,
     Threads,
     command,
     console,
@@ -46,11 +47,12 @@ def mine_command(
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
     threads: Threads = None,
+    ray: RayAddress = None,
     json: Json = False,
 ) -> None:
     """Mine explanations and triplets from reviews."""
     try:
-        from whyrank.mining import MiningRules, apply_review, mine, write_review
+        from whyrank.mining import Mined, MiningRules, apply_review, mine, write_review
     except ImportError as error:
         raise MissingExtra("mine", "mining") from error
 
@@ -64,16 +66,35 @@ def mine_command(
                 tasks[stage] = bar.add_task(stage, total=total, remark="")
             bar.update(tasks[stage], completed=done, total=total)  # type: ignore[arg-type]
 
-        mined = mine(
-            list(reviews),
-            columns=parse_columns(columns),  # type: ignore[arg-type]
-            rules=base,
-            threads=threads,
-            progress=tell,
-            on_error=on_error,  # type: ignore[arg-type]
-            pool=pool,
-            **chosen,
-        )
+        if ray is not None:
+            from whyrank.cluster.mining import mine_files
+            from whyrank.cluster.session import connect
+
+            if pool is not None:
+                raise ParameterError("--pool carries a pool on one machine; leave out --ray")
+            with connect(ray) as cluster:
+                mine_files(
+                    cluster,
+                    reviews,
+                    output,
+                    output.parent / f".{output.name}.ray",
+                    columns=parse_columns(columns),  # type: ignore[arg-type]
+                    rules=(base or MiningRules()).changed(chosen),
+                    on_error=on_error,  # type: ignore[arg-type]
+                    tell=tell,
+                )
+            mined = Mined.read(output)
+        else:
+            mined = mine(
+                list(reviews),
+                columns=parse_columns(columns),  # type: ignore[arg-type]
+                rules=base,
+                threads=threads,
+                progress=tell,
+                on_error=on_error,  # type: ignore[arg-type]
+                pool=pool,
+                **chosen,
+            )
         if review is not None and review.is_file():
             mined = apply_review(mined, review)
         mined.write(output)

@@ -13,6 +13,7 @@ from whyrank.cli.app import (
     Data,
     Json,
     Number,
+    RayAddress,
     Seed,
     Threads,
     command,
@@ -20,6 +21,7 @@ from whyrank.cli.app import (
     note,
     print_json,
     progress,
+    workers_at,
 )
 from whyrank.errors import ParameterError
 
@@ -39,6 +41,7 @@ def tune_command(
     seed: Seed = 0,
     threads: Threads = None,
     columns: Columns = None,
+    ray: RayAddress = None,
     json: Json = False,
 ) -> None:
     """Find good parameters on validation records; `whyrank fit --config` and `experiment --config` read them.
@@ -59,7 +62,7 @@ def tune_command(
         raise ParameterError(f"--number is {number}; {data} has {len(splits)} splits")
     if trials is None and seconds is None and sampler == "tpe":
         trials = TRIALS
-    with sole_writer(output), progress(json) as bar:
+    with sole_writer(output), workers_at(ray) as workers, progress(json) as bar:
         task = bar.add_task(f"tuning {model}", total=trials, remark="")
 
         def tell(done: int, of: int | None, what: str) -> None:
@@ -78,6 +81,7 @@ def tune_command(
             seed=seed,
             threads=threads,
             tell=tell,
+            workers=workers,
         )
         found.write(output)
     if json:

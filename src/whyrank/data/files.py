@@ -26,7 +26,7 @@ def read(
     on_error: OnError | Problems = "raise",
     number: int = 1,
 ) -> Triplets:
-    """Read triplets from a data file, an EXTRA folder, a mined folder or a split folder (then its training part).
+    """Read triplets from a data file, a folder of Parquet files, an EXTRA, mined or split folder (its training part).
 
     A file is CSV, TSV, JSON lines or Parquet, maybe compressed (.gz, .zst), with columns user, item, explanation and
     optionally text, rating, time. `columns` renames: `columns={"user": "reviewerID"}`; integers are for files without a
@@ -38,7 +38,7 @@ def read(
     if not path.exists():
         raise DataError("no such file or folder", path=path)
     if path.is_dir():
-        triplets = _read_folder(path, problems, number)
+        triplets = _read_folder(path, columns, problems, number)
     else:
         triplets = _read_file(path, columns, problems)
     if problems.skipped and problems is not on_error:
@@ -54,19 +54,40 @@ def write(triplets: Triplets, path: str | Path, form: Literal["auto", "extra", "
     return write_extra(triplets, path, "text" if form == "extra-text" else "both")
 
 
-def _read_folder(folder: Path, problems: Problems, number: int) -> Triplets:
+def _read_folder(folder: Path, columns: Columns | None, problems: Problems, number: int) -> Triplets:
     if is_split(folder):
         return read_split(folder, number).train
     if is_extra(folder):
         return read_extra(folder, problems)
     if (folder / "triplets.parquet").is_file():
         return _read_file(folder / "triplets.parquet", None, problems)
-    raise DataError(
-        "no data in this folder", path=folder, expected="IDs.pickle, IDs.txt, triplets.parquet or split.json"
-    )
+    if is_parquet_folder(folder):
+        return _read_parts(folder, columns, problems)
+    raise DataError("no data in this folder", path=folder, expected="IDs.pickle, IDs.txt, split.json or .parquet files")
+
+
+def is_parquet_folder(path: Path) -> bool:
+    """Whether a data set is in several files."""
+    known = path.is_dir() and (is_split(path) or is_extra(path) or (path / "triplets.parquet").is_file())
+    return path.is_dir() and not known and bool(parquet_files(path))
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """The files of a data set in several files, in the order in which their rows count."""
+    return sorted(file for file in folder.glob("*.parquet") if file.is_file())
+
+
+def _read_parts(folder: Path, columns: Columns | None, problems: Problems) -> Triplets:
+    tables = [read_rows(file, columns, problems) for file in parquet_files(folder)]
+    return _interned(pl.concat(tables, how="diagonal_relaxed"), folder)
 
 
 def _read_file(path: Path, columns: Columns | None, problems: Problems) -> Triplets:
+    return _interned(read_rows(path, columns, problems), path)
+
+
+def read_rows(path: Path, columns: Columns | None, problems: Problems) -> pl.DataFrame:
+    """The rows of one file, not yet interned."""
     table = read_table(path, COLUMNS, columns, problems)
     for name in ("user", "item", "explanation"):
         if name not in table.columns:
@@ -83,6 +104,10 @@ def _read_file(path: Path, columns: Columns | None, problems: Problems) -> Tripl
         for row in bad.arg_true().to_list():
             problems.add(DataError("empty id", path=path, row=row + 1))
         table = table.filter(~bad)
+    return table
+
+
+def _interned(table: pl.DataFrame, path: Path) -> Triplets:
     try:
         return Triplets.from_frame(table)
     except DataError as error:

@@ -11,6 +11,9 @@ from whyrank.errors import DataError, ParameterError
 OnError = Literal["raise", "skip"]
 
 
+SHOWN = 3  # examples of each cause
+
+
 @dataclass
 class Problems:
     """Takes every bad row that a reader meets.
@@ -33,7 +36,7 @@ class Problems:
         cause = error.problem.split(":")[0]
         self.counts[cause] += 1
         shown = self.examples.setdefault(cause, [])
-        if len(shown) < 3:
+        if len(shown) < SHOWN:
             shown.append(str(error))
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass, replace
@@ -18,9 +19,10 @@ from whyrank.data.extra import is_extra, read_extra, read_index, write_index
 from whyrank.data.tables import UNREADABLE, first_line, inside
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
+from whyrank.kernels.rng import hash_records, key_of
 
 FORMAT = 1
-Method = Literal["random", "time"]
+Method = Literal["random", "time", "hash"]
 Records = NDArray[np.int64]
 
 
@@ -107,19 +109,38 @@ def split_records(
     `method="random"` is the paper's: every user, item and explanation keeps at least one record in training (and in
     the part of it that is not validation); where that needs more than 70%, training is larger. `method="time"` puts
     the latest records into test and the latest of the rest into validation; users, items and explanations may be cold
-    there.
+    there. `method="hash"` looks at nothing but a record's own ids, so that data in many places is split alike; shares
+    are met on average, and what is rare may be cold.
     """
     for name, share in (("test", test), ("validation", validation)):
         if not 0 <= share < 1:
             raise ParameterError(f"{name} is {share}; use a share from 0 to below 1")
-    if method not in ("random", "time"):
-        raise ParameterError(f"method is {method!r}; use 'random' or 'time'")
+    if method not in ("random", "time", "hash"):
+        raise ParameterError(f"method is {method!r}; use 'random', 'time' or 'hash'")
     info = SplitInfo(method=method, seed=seed, test=test, validation=validation, number=number)
+    if method == "hash":
+        user, item = id_hashes(triplets.users.ids)[triplets.record_user], id_hashes(triplets.items.ids)
+        parts = hashed_parts(user, item[triplets.record_item], info)
+        train, held_out, rest = (np.flatnonzero(parts == part) for part in range(3))
+        return Split(triplets, train, held_out, rest, info)
     order, cover = _by_time(triplets) if method == "time" else _at_random(triplets, seed, number)
     training = max(triplets.records - round(test * triplets.records), int(cover))
     held = min(round(validation * training), training - int(cover))
     train, held_out, rest = np.split(order, [training - held, training])
     return Split(triplets, np.sort(train), np.sort(held_out), np.sort(rest), info)
+
+
+def id_hashes(ids: pl.Series) -> NDArray[np.uint64]:
+    """64 bits of each id that are the same everywhere and forever."""
+    digests = b"".join(hashlib.blake2b(text.encode(), digest_size=8).digest() for text in ids.to_list())
+    return np.frombuffer(digests, "<u8").astype(np.uint64)
+
+
+def hashed_parts(user: NDArray[np.uint64], item: NDArray[np.uint64], info: SplitInfo) -> NDArray[np.uint8]:
+    """The part of every record, from hashes of its ids: 0 train, 1 validation, 2 test."""
+    drawn = hash_records(user, item, key_of(info["seed"], info["number"]))
+    test, held = drawn[0] < info["test"], drawn[1] < info["validation"]
+    return np.where(test, 2, np.where(held, 1, 0)).astype(np.uint8)
 
 
 def splits(triplets: Triplets, repeats: int = 5, *, seed: int = 0, **options: float | Method) -> list[Split]:

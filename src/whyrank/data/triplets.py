@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -50,34 +50,23 @@ class Triplets:
         once. `texts` maps ids to texts (columns explanation, text) when the table itself has no text column. A column
         `record` of integers, where there is one, says which rows make a record and in which order records stand.
         """
-        strings = _id_columns(frame)
+        strings = id_columns(frame)
         users, items, explanations = (Vocabulary.of(series, series.name) for series in strings)
         user, item, explanation = (
             vocabulary.intern(series) for vocabulary, series in zip((users, items, explanations), strings, strict=True)
         )
-        if "record" in frame.columns:
-            pair = frame["record"].cast(pl.Int64).to_numpy()
-        else:
-            pair = user.astype(np.int64) * len(items) + item
-        order = _order(pair, explanation, len(explanations))
-        user, item, explanation, pair = user[order], item[order], explanation[order], pair[order]
-        new_pair = _changes(pair)
-        kept = new_pair | _changes(explanation)
-        starts = np.flatnonzero(new_pair)
-        counts = np.diff(np.append(np.flatnonzero(kept), len(order))).astype(np.int32)
-        indptr = np.zeros(len(starts) + 1, np.int64)
-        np.cumsum(np.add.reduceat(kept, starts, dtype=np.int64), out=indptr[1:])
+        records, rows = group_records(user, item, explanation, len(items), len(explanations), frame)
         return cls(
             users=users,
             items=items,
             explanations=explanations,
-            record_user=user[starts],
-            record_item=item[starts],
-            record_explanations=CSR(indptr, explanation[kept], counts),
+            record_user=records.user,
+            record_item=records.item,
+            record_explanations=records.explanations,
             texts=_texts(frame, texts, explanations),
-            rating=_per_record(frame, "rating", order, starts),
-            time=_times(frame, order, starts),
-            sentences=frame["sentence"].cast(pl.String).gather(order[kept]) if "sentence" in frame.columns else None,
+            rating=records.rating,
+            time=records.time,
+            sentences=frame["sentence"].cast(pl.String).gather(rows) if "sentence" in frame.columns else None,
         )
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
@@ -136,6 +125,16 @@ class Triplets:
     def item_users(self) -> CSR:
         """U_i."""
         return CSR.from_pairs(self.record_item, self.record_user, len(self.items), len(self.users))
+
+    @property
+    def user_holders(self) -> NDArray[np.int64]:
+        """By how many users each explanation is said."""
+        return np.bincount(self.user_explanations.indices, minlength=len(self.explanations))
+
+    @property
+    def item_holders(self) -> NDArray[np.int64]:
+        """Of how many items each explanation is said."""
+        return np.bincount(self.item_explanations.indices, minlength=len(self.explanations))
 
     @cached_property
     def popularity(self) -> NDArray[np.int64]:
@@ -235,7 +234,42 @@ class Triplets:
         return places.take(records).indices.astype(np.int64)
 
 
-def _id_columns(frame: pl.DataFrame) -> list[pl.Series]:
+class Records(NamedTuple):
+    """Records in order, by number."""
+
+    user: NDArray[np.int32]
+    item: NDArray[np.int32]
+    explanations: CSR
+    rating: NDArray[np.float32] | None
+    time: NDArray[np.int64] | None
+
+
+def group_records(
+    user: NDArray[np.int32],
+    item: NDArray[np.int32],
+    explanation: NDArray[np.int32],
+    items: int,
+    explanations: int,
+    frame: pl.DataFrame,
+) -> tuple[Records, NDArray[np.int64]]:
+    """Rows of numbers as records, and the row that each triplet is from; `frame` may have rating, time and record."""
+    if "record" in frame.columns:
+        pair = frame["record"].cast(pl.Int64).to_numpy()
+    else:
+        pair = user.astype(np.int64) * items + item
+    order = _order(pair, explanation, explanations)
+    user, item, explanation, pair = user[order], item[order], explanation[order], pair[order]
+    new_pair = _changes(pair)
+    kept = new_pair | _changes(explanation)
+    starts = np.flatnonzero(new_pair)
+    counts = np.diff(np.append(np.flatnonzero(kept), len(order))).astype(np.int32)
+    indptr = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(np.add.reduceat(kept, starts, dtype=np.int64), out=indptr[1:])
+    rating, time = _per_record(frame, "rating", order, starts), _times(frame, order, starts)
+    return Records(user[starts], item[starts], CSR(indptr, explanation[kept], counts), rating, time), order[kept]
+
+
+def id_columns(frame: pl.DataFrame) -> list[pl.Series]:
     """The three id columns as strings, none missing or empty."""
     columns = []
     for name in ("user", "item", "explanation"):

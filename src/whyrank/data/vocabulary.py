@@ -89,11 +89,7 @@ class Vocabulary:
     def digest(self) -> str:
         """SHA-256 of the ids in order; equal vocabularies have equal digests."""
         hasher = hashlib.sha256()
-        for start in range(0, len(self.ids), 1 << 16):
-            for term in self.ids.slice(start, 1 << 16).to_list():
-                encoded = term.encode()
-                hasher.update(len(encoded).to_bytes(4, "little"))
-                hasher.update(encoded)
+        feed_ids(hasher, self.ids)
         return hasher.hexdigest()
 
     def nearest(self, term: object, n: int = 3) -> list[str]:
@@ -126,6 +122,15 @@ class Vocabulary:
 
     def _raise_unknown(self, term: object) -> None:
         raise UnknownId(self.kind, term, self.nearest(term))
+
+
+def feed_ids(hasher: hashlib._Hash, ids: pl.Series) -> None:
+    """Ids into a digest, each after its length."""
+    for start in range(0, len(ids), 1 << 16):
+        for term in ids.slice(start, 1 << 16).to_list():
+            encoded = term.encode()
+            hasher.update(len(encoded).to_bytes(4, "little"))
+            hasher.update(encoded)
 
 
 def _as_strings(terms: Iterable[object] | pl.Series) -> pl.Series:

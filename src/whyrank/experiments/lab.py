@@ -108,9 +108,7 @@ class Lab:
 
     def run(self, jobs: Sequence[Job], tell: Callable[[str, int, int], None] | None = None) -> None:
         """Do what is not in the cache yet; a model that cannot run here is skipped, with its reason."""
-        missing = [job for job in dict.fromkeys(jobs) if not self.cache.has(self.key(job))]
-        order = list(dict.fromkeys(job.fit for job in missing))  # jobs that share a fit run in a row
-        missing.sort(key=lambda job: order.index(job.fit))
+        missing = self.missing(jobs)
         for number, job in enumerate(missing):
             if tell:
                 tell(f"{job.model}, split {job.split + 1}", number, len(missing))
@@ -121,6 +119,12 @@ class Lab:
                     self.skipped[job.model] = str(error)
         if tell:
             tell("done", len(missing), len(missing))
+
+    def missing(self, jobs: Sequence[Job]) -> list[Job]:
+        """What is not in the cache yet, jobs that share a fit in a row."""
+        missing = [job for job in dict.fromkeys(jobs) if not self.cache.has(self.key(job))]
+        order = list(dict.fromkeys(job.fit for job in missing))
+        return sorted(missing, key=lambda job: order.index(job.fit))
 
     def _run(self, job: Job) -> Result:
         split = self.splits[job.split] if job.share is None else self.splits[job.split].thinned(job.share)

@@ -15,7 +15,7 @@ from whyrank.experiments.jobs import Job
 from whyrank.experiments.lab import Lab, plural
 from whyrank.experiments.report import Report
 from whyrank.experiments.spaces import SPACES, space_of
-from whyrank.experiments.tuning import tune
+from whyrank.experiments.tuning import Workers, tune
 
 
 class Experiment(NamedTuple):
@@ -47,11 +47,16 @@ def names_of(name: str) -> list[str]:
     return names
 
 
+def jobs_of(names: Sequence[str], lab: Lab) -> list[Job]:
+    """All runs that some experiments need."""
+    return [job for name in names for job in EXPERIMENTS[name].jobs(lab)]
+
+
 def run(
     names: Sequence[str], lab: Lab, folder: str | Path, tell: Callable[[str, int, int], None] | None = None
 ) -> tuple[Path, Facts]:
     """Do all runs, then write report.html, report.md, results.json, tables/ and figures/."""
-    lab.run([job for name in names for job in EXPERIMENTS[name].jobs(lab)], tell)
+    lab.run(jobs_of(names, lab), tell)
     title = f"whyrank experiments: {lab.name}" if len(names) > 1 else f"whyrank experiment {names[0]}: {lab.name}"
     report = Report(title, _lead(lab))
     found = {name: EXPERIMENTS[name].write(lab, report) for name in names}
@@ -65,7 +70,12 @@ def run(
 
 
 def tune_first(
-    names: Sequence[str], lab: Lab, folder: Path, trials: int, tell: Callable[[str, int, int], None] | None = None
+    names: Sequence[str],
+    lab: Lab,
+    folder: Path,
+    trials: int,
+    tell: Callable[[str, int, int], None] | None = None,
+    workers: Workers | None = None,
 ) -> None:
     """Give every model of the experiments that has no configuration the best of as many trials, on the first split.
 
@@ -83,7 +93,7 @@ def tune_first(
         try:
             found = tune(
                 name, lab.splits[0], space_of(name, "tpe"), trials=trials, threads=lab.threads, tell=told,
-                storage=folder / f"{name}.sqlite",
+                storage=folder / f"{name}.sqlite", workers=workers,
             )  # fmt: skip
         except WhyrankError as error:
             lab.skipped[name] = str(error)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from whyrank.atomic import new_file
 from whyrank.data.split import Split
@@ -27,7 +28,7 @@ from whyrank.version import __version__
 if TYPE_CHECKING:
     from optuna import Study, Trial
     from optuna.samplers import BaseSampler
-    from optuna.trial import FrozenTrial
+    from optuna.trial import FixedTrial, FrozenTrial
 
 SAMPLE = 4000  # validation pairs that are ranked at each look
 Sampler = Literal["tpe", "grid"]
@@ -98,10 +99,12 @@ def tune(
     seed: int = 0,
     threads: int | None = None,
     tell: Tell | None = None,
+    workers: Workers | None = None,
 ) -> Tuned:
     """Search for the parameters that rank validation best; the test part is never looked at.
 
     `trials` counts those of earlier runs that `storage` (an SQLite file) holds; `seconds` bounds this run.
+    With `workers`, as many trials run at a time as they have processors; none of them is given up early then.
     """
     if not split.validation_records.size:
         raise DataError("the validation part is empty", expected="a split with validation records")
@@ -109,11 +112,18 @@ def tune(
         raise ParameterError(f"sampler is {sampler!r}; use tpe or grid")
     search = _Search(model, split, space, threads)
     with _writing(storage):
-        return _found(search, _study(search, sampler, storage, seed), sampler, trials, seconds, tell)
+        study = _study(search, sampler, storage, seed)
+        return _found(search, study, sampler, trials, seconds, tell, workers)
 
 
 def _found(
-    search: _Search, study: Study, sampler: Sampler, trials: int | None, seconds: float | None, tell: Tell | None
+    search: _Search,
+    study: Study,
+    sampler: Sampler,
+    trials: int | None,
+    seconds: float | None,
+    tell: Tell | None,
+    workers: Workers | None,
 ) -> Tuned:
     """Run the trials that are missing, and choose."""
     size = search.grid_size() if sampler == "grid" else None
@@ -128,12 +138,14 @@ def _found(
             shown = " / ".join(f"{100 * value:.3f}" for value in values) or trial.state.name.lower()
             tell(done, None if wanted == math.inf else int(wanted), f"trial {trial.number}: {shown}")
 
-    if left != 0:
+    if left != 0 and workers is not None:
+        _side_by_side(study, search, left, seconds, workers, after)
+    elif left != 0:
         study.optimize(search, n_trials=left, timeout=seconds, callbacks=[after])
     return _tuned(search, study, sampler)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _writing(storage: str | Path | None) -> Iterator[None]:
     """Trouble with the file of trials as an error of ours."""
     try:
@@ -142,6 +154,54 @@ def _writing(storage: str | Path | None) -> Iterator[None]:
         if storage is None or type(error).__name__ not in ("OperationalError", "StorageInternalError"):
             raise
         raise ArtifactError(f"{storage}: cannot be written ({first_line(error)})") from error
+
+
+class Workers(Protocol):
+    """Somewhere else to run functions; `whyrank.cluster.session.Cluster` is one."""
+
+    @property
+    def cpus(self) -> int: ...
+    def put(self, value: object) -> Any: ...
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
+    def first(self, references: Sequence[Any]) -> tuple[list[Any], list[Any]]: ...
+    def gather(self, references: Sequence[Any]) -> list[Any]: ...
+
+
+def _side_by_side(
+    study: Study,
+    search: _Search,
+    left: int | None,
+    seconds: float | None,
+    workers: Workers,
+    after: Callable[[Study, FrozenTrial], None],
+) -> None:
+    """Trials on workers; Optuna proposes them and hears of them here."""
+    shared, running = workers.put(search), dict[Any, Any]()
+    end = time.monotonic() + (math.inf if seconds is None else seconds)
+    while True:
+        while len(running) < workers.cpus and left != 0 and time.monotonic() < end:
+            trial = study.ask()
+            chosen = {name: suggest(trial, name, values) for name, values in search.searched.items()}
+            running[workers.submit(try_out, shared, chosen)] = trial
+            left = None if left is None else left - 1
+        if not running:
+            return
+        for reference in workers.first(list(running))[0]:
+            trial = running.pop(reference)
+            values, notes = workers.gather([reference])[0]
+            for name, value in notes.items():
+                trial.set_user_attr(name, value)
+            with contextlib.suppress(RuntimeError):  # the last trial of a grid wants to stop a loop that is not there
+                study.tell(trial, values)
+            after(study, study.trials[trial.number])
+
+
+def try_out(search: _Search, parameters: dict[str, Any]) -> tuple[float | tuple[float, float], dict[str, Any]]:
+    """One trial with given parameters: its values, and what it notes."""
+    import optuna
+
+    trial = optuna.trial.FixedTrial(parameters)
+    return search(trial), trial.user_attrs
 
 
 class _Search:
@@ -156,7 +216,7 @@ class _Search:
             self.looks = sorted(space["epochs"])
         self.searched = {name: values for name, values in space.items() if not (self.looks and name == "epochs")}
 
-    def __call__(self, trial: Trial) -> float | tuple[float, float]:
+    def __call__(self, trial: Trial | FixedTrial) -> float | tuple[float, float]:
         import optuna
 
         parameters = {name: suggest(trial, name, values) for name, values in self.searched.items()}
@@ -192,7 +252,7 @@ class Watch(Monitor):
     """Looks at validation after the epochs given, sweeps mu, remembers the best, and stops what Optuna gives up."""
 
     def __init__(
-        self, model: Model, split: Split, looks: list[int], trial: Trial | None, threads: int | None = None
+        self, model: Model, split: Split, looks: list[int], trial: Trial | FixedTrial | None, threads: int | None = None
     ) -> None:
         self.model, self.looks, self.trial, self.threads = model, set(looks), trial, threads
         self.validation = measures.sample(split.validation, SAMPLE)
@@ -223,7 +283,7 @@ class Watch(Monitor):
         return found
 
 
-def suggest(trial: Trial, name: str, values: Any) -> Any:
+def suggest(trial: Trial | FixedTrial, name: str, values: Any) -> Any:
     """A value from a list or a range."""
     if isinstance(values, list):
         return trial.suggest_categorical(name, values)

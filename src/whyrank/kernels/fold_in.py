@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import kernel
-from whyrank.kernels.negatives import NONE, Known, filter_bit, redraw
+from whyrank.kernels.negatives import NOWHERE, Known, filter_bit, redraw
 from whyrank.kernels.rng import below, draw, shuffled
 from whyrank.kernels.sigmoid import sigmoid_of_minus
 from whyrank.kernels.vectors import choose_tail, dot, fused, load, store
@@ -40,12 +40,12 @@ def fold_in_rows(
             epoch_key = draw(key, epoch)
             for k in shuffled(len(positives), epoch_key):
                 bits = draw(epoch_key, k)
-                negative = pool[below(bits, len(pool))]
-                if filters[row] & filter_bit(negative):
-                    negative = redraw(negative, bits, row, pool, indptr, indices)
-                if negative == NONE:
+                place = below(bits, len(pool))
+                if filters[row] & filter_bit(pool[place]):
+                    place = redraw(place, bits, row, pool, indptr, indices)
+                if place == NOWHERE:
                     continue
-                difference = load(column_table, positives[k], blocks) - load(column_table, negative, blocks)
+                difference = load(column_table, positives[k], blocks) - load(column_table, pool[place], blocks)
                 r = dot(choose_tail(factors, p, bias), difference)
                 p = choose_tail(factors, fused(difference, rate * sigmoid_of_minus(r), p * keep), p)
         store(rows, row, p)

@@ -16,6 +16,7 @@ from whyrank.kernels.rng import GOLDEN, below, draw
 
 TRIES = 64  # a row that knows this many drawn columns in a row is taken to know them all
 NONE = -1
+NOWHERE = np.uint64(2**64 - 1)  # no place of a pool
 ONE, U58 = np.uint64(1), np.uint64(58)
 
 
@@ -57,20 +58,20 @@ def holds(indices: NDArray[np.int32], start: int, end: int, column: int) -> bool
 
 @kernel
 def redraw(
-    column: int,
+    place: int,
     bits: np.uint64,
     row: int,
     pool: NDArray[np.int32],
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
 ) -> int:
-    """The column, if the row does not know it after all; else others until one is unknown; NONE after `TRIES`."""
+    """The place in the pool, if the row does not know its column after all; else others; NOWHERE after `TRIES`."""
     start, end = indptr[row], indptr[row + 1]
     for attempt in range(TRIES):
-        if not holds(indices, start, end, column):
-            return column
-        column = pool[below(draw(bits, attempt), len(pool))]
-    return np.int32(NONE)  # type: ignore[return-value]
+        if not holds(indices, start, end, pool[place]):
+            return place
+        place = below(draw(bits, attempt), len(pool))
+    return NOWHERE  # type: ignore[return-value]
 
 
 @kernel
@@ -80,8 +81,8 @@ def draw_negatives(rows: NDArray[np.int32], pool: NDArray[np.int32], known: Know
     negatives = np.empty(len(rows), np.int32)
     for position in range(len(rows)):
         row, bits = rows[position], draw(key, position)
-        column = pool[below(bits, len(pool))]
-        if filters[row] & filter_bit(column):
-            column = redraw(column, bits, row, pool, indptr, indices)
-        negatives[position] = column
+        place = below(bits, len(pool))
+        if filters[row] & filter_bit(pool[place]):
+            place = redraw(place, bits, row, pool, indptr, indices)
+        negatives[position] = pool[place] if place != NOWHERE else NONE
     return negatives

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import kernel
-from whyrank.kernels.negatives import NONE, Known, filter_bit, redraw
+from whyrank.kernels.negatives import NONE, NOWHERE, Known, filter_bit, redraw
 from whyrank.kernels.rng import below, draw
 from whyrank.kernels.sigmoid import sigmoid_of_minus
 from whyrank.kernels.vectors import choose_tail, dot, fused, load, prefetch, store
@@ -44,6 +44,7 @@ def look_ahead(
     rows: NDArray[np.int32],
     columns: NDArray[np.int32],
     pool: NDArray[np.int32],
+    here: NDArray[np.int32],
     known: Known,
     blocks: tuple[int, ...],
     key: np.uint64,
@@ -57,9 +58,10 @@ def look_ahead(
         prefetch(row_table, row, blocks)
         prefetch(column_table, columns[k], blocks)
         bits = draw(key, k)
-        negative = pool[below(bits, len(pool))]
-        if filters[row] & filter_bit(negative):
-            negative = redraw(negative, bits, row, pool, indptr, indices)
+        place = below(bits, len(pool))
+        if filters[row] & filter_bit(pool[place]):
+            place = redraw(place, bits, row, pool, indptr, indices)
+        negative = here[place] if place != NOWHERE else np.int32(NONE)
         prefetch(column_table, negative, blocks)
         negatives[position & (2 * AHEAD - 1)] = negative
 
@@ -71,6 +73,7 @@ def pairwise_task(
     rows: NDArray[np.int32],
     columns: NDArray[np.int32],
     pool: NDArray[np.int32],
+    here: NDArray[np.int32],
     known: Known,
     masks: NDArray[np.float32],
     blocks: tuple[int, ...],
@@ -79,14 +82,16 @@ def pairwise_task(
 ) -> tuple[int, int]:
     """Update the tables in place; give the number of updates and of score differences out of range.
 
+    The tables may be shards: `rows`, `columns` and `known`'s rows count within them, `here` says where in the column
+    table each column of the pool lies, and the pool and the known columns have the numbers they have among all.
     `masks` has two rows: ones in the factor lanes, and a one in the bias lane if columns have a bias.
     """
     factors, bias = load(masks, 0, blocks), load(masks, 1, blocks)
     negatives = np.empty(2 * AHEAD, np.int32)
     count, updates, trouble = len(rows), 0, 0
-    look_ahead(negatives, 0, row_table, column_table, rows, columns, pool, known, blocks, key)
+    look_ahead(negatives, 0, row_table, column_table, rows, columns, pool, here, known, blocks, key)
     for start in range(0, count, AHEAD):
-        look_ahead(negatives, start + AHEAD, row_table, column_table, rows, columns, pool, known, blocks, key)
+        look_ahead(negatives, start + AHEAD, row_table, column_table, rows, columns, pool, here, known, blocks, key)
         for position in range(start, min(start + AHEAD, count)):
             k, negative = in_two_streams(position, count), negatives[position & (2 * AHEAD - 1)]
             if negative == NONE:

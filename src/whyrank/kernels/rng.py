@@ -10,7 +10,7 @@ from whyrank.kernels import kernel
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 MIX_2 = np.uint64(0x94D049BB133111EB)
-U27, U30, U31, U32 = (np.uint64(shift) for shift in (27, 30, 31, 32))
+U11, U27, U30, U31, U32 = (np.uint64(shift) for shift in (11, 27, 30, 31, 32))
 
 
 @kernel
@@ -50,6 +50,17 @@ def shuffled(count: int, key: np.uint64) -> NDArray[np.int32]:
         other = below(draw(key, last), last + 1)
         order[last], order[other] = order[other], order[last]
     return order
+
+
+@kernel
+def hash_records(user: NDArray[np.uint64], item: NDArray[np.uint64], key: np.uint64) -> NDArray[np.float64]:
+    """Two random numbers in [0, 1) for every record, which its ids' hashes and the key decide."""
+    drawn = np.empty((2, len(user)), np.float64)
+    for record in range(len(user)):
+        stream = mix(mix(user[record] + key) ^ item[record])
+        for which in range(2):
+            drawn[which, record] = float(draw(stream, which) >> U11) * 2.0**-53
+    return drawn
 
 
 def key_of(*parts: int) -> np.uint64:

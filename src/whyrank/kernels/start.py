@@ -14,11 +14,11 @@ ONE = np.float32(1)
 
 
 @kernel
-def fill_uniform(rows: NDArray[np.float32], factors: int, limit: np.float32, key: np.uint64) -> None:
-    """Fill the first `factors` columns uniformly from [-limit, limit)."""
+def fill_uniform(rows: NDArray[np.float32], first: int, factors: int, limit: np.float32, key: np.uint64) -> None:
+    """Fill the first `factors` columns uniformly from [-limit, limit); `first` is the number of the first row."""
     for row in range(len(rows)):
         for k in range(factors):
-            bits = draw(key, row * factors + k) >> U40
+            bits = draw(key, (first + row) * factors + k) >> U40
             rows[row, k] = (np.float32(bits) * STEP - ONE) * limit
 
 
@@ -30,4 +30,16 @@ def draw_one_per_record(records: NDArray[np.int64], key: np.uint64) -> NDArray[n
         size = records[record + 1] - records[record]
         if size > 0:
             active[records[record] + below(draw(key, record), size)] = True
+    return active
+
+
+@kernel
+def draw_one_per_run(records: NDArray[np.int64], key: np.uint64) -> NDArray[np.bool_]:
+    """As `draw_one_per_record` for some of the records: `records` has the record's number of every entry."""
+    active = np.zeros(len(records), np.bool_)
+    start = 0
+    for entry in range(1, len(records) + 1):
+        if entry == len(records) or records[entry] != records[start]:
+            active[start + below(draw(key, records[start]), entry - start)] = True
+            start = entry
     return active

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import kernel
-from whyrank.kernels.negatives import NONE, Known, filter_bit, redraw
+from whyrank.kernels.negatives import NONE, NOWHERE, Known, filter_bit, redraw
 from whyrank.kernels.pairwise import AHEAD, LIMIT
 from whyrank.kernels.rng import below, draw
 from whyrank.kernels.sigmoid import sigmoid_of_minus
@@ -48,6 +48,7 @@ def triple_task(
     chosen: NDArray[np.int32],
     entries: Entries,
     pool: NDArray[np.int32],
+    here: NDArray[np.int32],
     known: Known,
     masks: NDArray[np.float32],
     blocks: tuple[int, ...],
@@ -56,7 +57,8 @@ def triple_task(
 ) -> tuple[int, int]:
     """Update the tables in place for the `chosen` entries; give the number of updates and of scores out of range.
 
-    CD reads and writes its explanations in `by_user` alone. The second row of `masks` is zero: no bias takes part.
+    As in `pairwise_task`, the tables may be shards. CD reads and writes its explanations in `by_user` alone. The second
+    row of `masks` is zero: no bias takes part.
     """
     factors, zero = load(masks, 0, blocks), load(masks, 1, blocks)
     users, items, explanations, records = entries
@@ -69,9 +71,10 @@ def triple_task(
             k = chosen[position]
             record = records[k]
             bits = draw(key, position)
-            negative = pool[below(bits, len(pool))]
-            if filters[record] & filter_bit(negative):
-                negative = redraw(negative, bits, record, pool, indptr, indices)
+            place = below(bits, len(pool))
+            if filters[record] & filter_bit(pool[place]):
+                place = redraw(place, bits, record, pool, indptr, indices)
+            negative = here[place] if place != NOWHERE else np.int32(NONE)
             negatives[position - start] = negative
             prefetch(user_table, users[k], blocks)
             prefetch(item_table, items[k], blocks)

@@ -46,14 +46,14 @@ def count_wordings(spool: Spool) -> Wordings:
         keys, first, counts = np.unique(spool.keys[block], return_index=True, return_counts=True)
         sizes = spool.sizes[block][first]
         part = Wordings(keys, counts, first + block.start, sizes)
-        merged = part if merged is None else _merge(merged, part)
+        merged = part if merged is None else merge_wordings(merged, part)
     if merged is not None and spool.known:  # nobody says the wordings of an earlier pool in these reviews
         np.subtract.at(merged.counts, np.searchsorted(merged.keys, spool.keys[: spool.known]), 1)
     empty = np.empty(0, np.int64)
     return merged or Wordings(empty.astype(np.uint64), empty, empty, empty.astype(np.int32))
 
 
-def _merge(old: Wordings, new: Wordings) -> Wordings:
+def merge_wordings(old: Wordings, new: Wordings) -> Wordings:
     keys, first, inverse = np.unique(np.concatenate([old.keys, new.keys]), return_index=True, return_inverse=True)
     counts = np.bincount(inverse, weights=np.concatenate([old.counts, new.counts])).astype(np.int64)
     firsts, sizes = np.concatenate([old.first, new.first]), np.concatenate([old.sizes, new.sizes])
@@ -73,13 +73,17 @@ def smallest_near(similarity: float) -> int:
 
 def find_pairs(spool: Spool, cutter: Cutter, wordings: Wordings) -> Pairs:
     """All pairs of different wordings whose shingle sets have at least the rules' Jaccard similarity."""
-    similarity = float(cutter.rules.similarity)
-    large = np.flatnonzero(wordings.sizes >= smallest_near(similarity))
-    large = large[np.argsort(wordings.sizes[large], kind="stable")]
+    large = large_wordings(cutter, wordings)
     first = wordings.first[large]
     rows = cutter.shingles(spool.text, spool.starts[first], spool.lengths[first])
-    left, right = near_rows(*rows, similarity)
+    left, right = near_rows(*rows, float(cutter.rules.similarity))
     return Pairs(large[left], large[right])
+
+
+def large_wordings(cutter: Cutter, wordings: Wordings) -> Ints:
+    """The wordings that another one can come near to, in ascending order of size."""
+    large = np.flatnonzero(wordings.sizes >= smallest_near(float(cutter.rules.similarity)))
+    return large[np.argsort(wordings.sizes[large], kind="stable")]
 
 
 def near_rows(indptr: Ints, hashes: NDArray[np.uint64], similarity: float) -> tuple[Ints, Ints]:

@@ -20,7 +20,7 @@ from whyrank.errors import DataError, ParameterError
 from whyrank.mining.groups import Wordings, count_wordings, find_pairs, group, promising
 from whyrank.mining.mined import Mined
 from whyrank.mining.pool import build
-from whyrank.mining.report import Report
+from whyrank.mining.report import Rare, Report, rare_wordings
 from whyrank.mining.reviews import Reading, Sources, read_reviews
 from whyrank.mining.rules import MiningRules
 from whyrank.mining.sentences import CAUSES, KEPT, Cut, Cutter, Spool, normalize
@@ -65,6 +65,8 @@ def mine(
         if old:
             spool.add_known(old.wordings["text"], cutter)
         cut_reviews(read_reviews(sources, columns, reading), cutter, spool, threads, tell)
+        if spool.reviews == spool.known:
+            raise DataError("no reviews", expected="at least one review with user, item and text")
         report = Report()
         report.add_cut(
             {CAUSES[code]: int(spool.counts[code]) for code in CAUSES}, int(spool.counts[KEPT]) - spool.known
@@ -98,17 +100,16 @@ def cut_reviews(
                 finish()
         while waiting:
             finish()
-    if spool.reviews == spool.known:
-        raise DataError("no reviews", expected="at least one review with user, item and text")
 
 
 def find_wordings(
-    spool: Spool, cutter: Cutter, known: pl.DataFrame | None, report: Report, tell: Progress
+    spool: Spool, cutter: Cutter, known: pl.DataFrame | None, report: Report, tell: Progress, rare: Rare | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The mentions (wording, sentence, user, item, rating, time) of wordings worth keeping, and the wordings.
 
     A wording: how many records say it, its text as most people write it, its normalized text, its aspect, its center
-    (the wording its group is named after), and for wordings of an earlier pool `known` and their explanation.
+    (the wording its group is named after), and for wordings of an earlier pool `known` and their explanation. `rare`
+    are wordings that were left out of the spool already because their group could never be said often enough.
     """
     rules = cutter.rules
     tell("counting sentences", 0, None)
@@ -122,7 +123,7 @@ def find_wordings(
     wordings = wordings._replace(counts=count_records(spool, wordings, sentences, wording))
     weights = wordings.counts + extra
     kept &= promising(weights, pairs, rules.min_count)
-    report.add_rare(spool, wordings, kept)
+    report.add_rare([rare_wordings(spool, wordings, kept), *([rare] if rare else [])])
     stays, place = kept[wording], np.cumsum(kept) - 1
     sentences, wording = sentences[stays], place[wording[stays]]
     pairs, wordings, earlier = pairs.among(kept), wordings.take(kept), earlier.filter(pl.Series(kept))

@@ -181,16 +181,19 @@ class Model:
         self._check_fitted()
         arrays: dict[str, NDArray[np.generic]] = {f"catalog.{k}": v for k, v in self.catalog_.arrays().items()}
         arrays |= {f"model.{name}": getattr(self, f"{name}_") for name in self.fitted}
-        facts = {
+        digests = {name: getattr(self.catalog_, name).digest() for name in ("users", "items", "explanations")}
+        facts = self.facts(self.data_digest_, digests)
+        return artifacts.save(path, "model", facts, arrays, self.catalog_.tables())
+
+    def facts(self, data: str, vocabularies: Mapping[str, str]) -> dict[str, object]:
+        """What a saved model says of itself: its parameters, and the digests of what it was fitted to."""
+        return {
             "model": self.id,
             "parameters": self._stored_parameters(),
             "whyrank": __version__,
-            "data": self.data_digest_,
-            "vocabularies": {
-                name: getattr(self.catalog_, name).digest() for name in ("users", "items", "explanations")
-            },
+            "data": data,
+            "vocabularies": dict(vocabularies),
         }
-        return artifacts.save(path, "model", facts, arrays, self.catalog_.tables())
 
     @classmethod
     def restore(cls, stored: artifacts.Stored, path: Path) -> Self:

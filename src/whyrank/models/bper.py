@@ -46,9 +46,8 @@ class BPER(FactorModel):
         pool, d = len(train.explanations), self.factors
         starts: dict[str, Floats | None] = {"user": None, "item": None}
         if self.bias_start == "popularity":
-            for side, relation in (("user", train.user_explanations), ("item", train.item_explanations)):
-                holders = np.bincount(relation.indices, minlength=pool)
-                starts[side] = popularity_start(holders, relation.rows, train.records)
+            starts["user"] = popularity_start(train.user_holders, len(train.users), train.records)
+            starts["item"] = popularity_start(train.item_holders, len(train.items), train.records)
         return {
             "user": Table(len(train.users), d),
             "item": Table(len(train.items), d),

@@ -11,11 +11,15 @@ is left out of the profiles and counts that predict it.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +31,12 @@ from whyrank.kernels import profile as kernels
 from whyrank.kernels.metrics import hits
 from whyrank.models.base import Model
 from whyrank.models.counts import evidence_bonus, held_out, quality
-from whyrank.models.parameters import parameter
+from whyrank.models.parameters import parameter, values
 from whyrank.ranking.form import Block, Bonus, Floats, Numbers
 from whyrank.ranking.rank import rank_items
 from whyrank.training import Epoch, Run
-from whyrank.training.softmax import Side, SoftmaxSettings, SoftmaxTraining, State, Task, Words
+from whyrank.training.checkpoint import read_arrays, write_arrays
+from whyrank.training.softmax import Side, SoftmaxSettings, SoftmaxTraining, State, Task, Words, part_of
 
 # Penalties that race for one epoch: (of vectors, of words' vectors).
 RACE_WITH_WORDS = ((1e-4, 1e-4), (3e-3, 3e-5))
@@ -57,10 +62,23 @@ class Profile(Model):
     words: bool = parameter(True, "use the words of explanations")
     seed: int = parameter(0, "every random choice comes from it", at_least=0)
 
+    stages: ClassVar[tuple[str, ...]] = ("reasons",)
+
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
-        catalog = self.catalog_
-        learn, check = held_out(train, validation)
-        self._race(self.task(learn, word_rows(train) if self.words else None), run, learn, check)
+        """Stage by stage: of several courses the one that is best after its start goes on until it is over."""
+        catalog, self.catalog_ = self.catalog_, Catalog.of(held_out(train, validation)[0])
+        saved = Checkpoint.of(self, train, validation, run)
+        for stage in self.stages:
+            work = self.work(stage, train, validation, run)
+            course = saved.course(work, stage)
+            if course is None:
+                courses = [work.start(racer) for racer in range(work.racers)]
+                course = courses[best_of(courses)]
+            saved.keep(stage, course)
+            while not course.over:
+                work.go_on(course)
+                saved.keep(stage, course)
+            self.keep_stage(stage, course.best)
         self.catalog_ = catalog
         self._forget_searches()
 
@@ -73,30 +91,15 @@ class Profile(Model):
         )
         return Task(own, learn.popularity, sides, (pool, pool), True, words, (words, words))
 
-    def _race(self, task: Task, run: Run, learn: Triplets, check: Triplets) -> None:
-        """Train every penalty for an epoch, the best one on until validation falls; keep its best state."""
-        self.catalog_ = Catalog.of(learn)
-        base = self._settings(learn, run)
-        penalties = RACE if task.words is None else RACE_WITH_WORDS
-        racers = [SoftmaxTraining(task, replace(base, penalty=a, word_penalty=b)) for a, b in penalties]
-        scores, states = [], []
-        for racer in racers:
-            self._epoch(racer, run)
-            states.append(racer.state())
-            scores.append(self._quality(states[-1], check))
-        winner = int(np.argmax(scores))
-        training, best, state = racers[winner], scores[winner], states[winner]
-        while training.epochs < self.epochs:
-            self._epoch(training, run)
-            now = training.state()
-            score = self._quality(now, check)
-            if score > best:
-                best, state = score, now
-            elif score < FALL * best:
-                break
+    def work(self, stage: str, train: Triplets, validation: Triplets | None, run: Run) -> Work:
+        """What a stage of the fit does."""
+        return Reasons(self, train, validation, run)
+
+    def keep_stage(self, stage: str, state: State) -> None:
+        """Take what a stage has learned."""
         self._keep(state)
 
-    def _settings(self, learn: Triplets, run: Run) -> SoftmaxSettings:
+    def settings(self, learn: Triplets, run: Run) -> SoftmaxSettings:
         return SoftmaxSettings(
             factors=self.factors,
             learning_rate=self.learning_rate,
@@ -105,25 +108,21 @@ class Profile(Model):
             threads=run.threads,
         )
 
-    def _epoch(self, training: SoftmaxTraining, run: Run, of: int | None = None) -> None:
+    def epoch(self, training: SoftmaxTraining, run: Run, of: int) -> None:
+        """One epoch of a training, of which monitors hear."""
         begin = time.perf_counter()
         loss = training.epoch()
         seconds = time.perf_counter() - begin
-        of = of or self.epochs
         updates = len(training.task.targets.indices) / seconds
         epoch = Epoch(training.epochs, of, loss, updates, seconds, seconds * (of - training.epochs))
         for monitor in run.monitors:
             monitor.on_epoch(epoch, None)
 
-    def _quality(self, state: State, check: Triplets) -> float:
-        self._keep(state)
-        self._forget_searches()
-        return quality(self, check, CHECKED)
-
     def _keep(self, state: State) -> None:
         self.vectors_, self.bias_ = state.keys, state.bias
         self.user_inputs_, self.item_inputs_ = state.inputs
         self.strengths_ = state.theta
+        self._forget_searches()
 
     # -- scoring -------------------------------------------------------------------------------------------------------
 
@@ -163,21 +162,13 @@ class ProfileJ(Profile):
 
     item_epochs: int = parameter(12, "passes for items at most; it stops when validation no longer rises", at_least=1)
 
-    def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
-        super()._fit(train, run, validation)
-        learn, check = held_out(train, validation)
-        catalog, self.catalog_ = self.catalog_, Catalog.of(learn)
-        training = SoftmaxTraining(item_task(learn), self._settings(learn, run))
-        best, score, when = training.state(), -1.0, 0
-        while training.epochs < self.item_epochs and training.epochs < when + PATIENCE:
-            self._epoch(training, run, self.item_epochs)
-            self._keep_items(training.state())
-            now = item_quality(self, check)
-            if now > score:
-                best, score, when = training.state(), now, training.epochs
-        self._keep_items(best)
-        self.catalog_ = catalog
-        self._forget_searches()
+    stages: ClassVar[tuple[str, ...]] = ("reasons", "items")
+
+    def work(self, stage: str, train: Triplets, validation: Triplets | None, run: Run) -> Work:
+        return Items(self, train, validation, run) if stage == "items" else super().work(stage, train, validation, run)
+
+    def keep_stage(self, stage: str, state: State) -> None:
+        (self._keep_items if stage == "items" else self._keep)(state)
 
     def _keep_items(self, state: State) -> None:
         self.item_vectors_, self.item_bias_ = state.keys, state.bias
@@ -192,6 +183,130 @@ class ProfileJ(Profile):
         nothing = np.zeros((0, 0), np.float32)
         x = profiles(users, seen, self.item_by_item_inputs_, nobody, seen, nothing)
         return np.hstack([x, np.ones((len(users), 1), np.float32)])
+
+
+@dataclass
+class Course:
+    """A training on its way: where it stands, and the best that it has been."""
+
+    training: SoftmaxTraining
+    best: State
+    score: float
+    when: int  # the epoch of the best
+    over: bool
+    racer: int = 0
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        found = {f"training.{name}": array for name, array in self.training.arrays().items()}
+        found |= {f"best.{name}": array for name, array in self.best.arrays().items()}
+        return found | {"standing": np.array([self.score, self.when, self.over, self.racer], np.float64)}
+
+    @classmethod
+    def of(cls, work: Work, arrays: Mapping[str, NDArray[Any]]) -> Course:
+        score, when, over, racer = arrays["standing"].tolist()
+        training = work.training(int(racer))
+        training.restore(part_of(arrays, "training"))
+        return cls(training, State.of(part_of(arrays, "best")), score, int(when), bool(over), int(racer))
+
+
+class Work(Protocol):
+    """A stage of a fit: one or more courses start, one goes on, an epoch at a time, until it is over."""
+
+    racers: int
+
+    def training(self, racer: int) -> SoftmaxTraining: ...
+    def start(self, racer: int) -> Course: ...
+    def go_on(self, course: Course) -> None: ...
+
+
+class Reasons:
+    """Every penalty runs for an epoch, the best one on until validation falls."""
+
+    def __init__(self, model: Profile, train: Triplets, validation: Triplets | None, run: Run) -> None:
+        learn, self.check = held_out(train, validation)
+        self.model, self.run, self.settings = model, run, model.settings(learn, run)
+        self.task = model.task(learn, word_rows(train) if model.words else None)
+        self.penalties = RACE if self.task.words is None else RACE_WITH_WORDS
+        self.racers = len(self.penalties)
+
+    def training(self, racer: int) -> SoftmaxTraining:
+        penalty, word_penalty = self.penalties[racer]
+        return SoftmaxTraining(self.task, replace(self.settings, penalty=penalty, word_penalty=word_penalty))
+
+    def start(self, racer: int) -> Course:
+        training = self.training(racer)
+        self.model.epoch(training, self.run, self.model.epochs)
+        state = training.state()
+        return Course(training, state, self._quality(state), 1, self.model.epochs <= 1, racer)
+
+    def go_on(self, course: Course) -> None:
+        self.model.epoch(course.training, self.run, self.model.epochs)
+        now = course.training.state()
+        score = self._quality(now)
+        fallen = score < FALL * course.score
+        if score > course.score:
+            course.best, course.score, course.when = now, score, course.training.epochs
+        course.over = fallen or course.training.epochs >= self.model.epochs
+
+    def _quality(self, state: State) -> float:
+        self.model.keep_stage("reasons", state)
+        return quality(self.model, self.check, CHECKED)
+
+
+class Items:
+    """One training of item ranking, until validation no longer rises."""
+
+    racers = 1
+
+    def __init__(self, model: ProfileJ, train: Triplets, validation: Triplets | None, run: Run) -> None:
+        learn, self.check = held_out(train, validation)
+        self.model, self.run, self.settings, self.task = model, run, model.settings(learn, run), item_task(learn)
+
+    def training(self, racer: int) -> SoftmaxTraining:
+        return SoftmaxTraining(self.task, self.settings)
+
+    def start(self, racer: int) -> Course:
+        training = self.training(racer)
+        return Course(training, training.state(), -1.0, 0, over=False)
+
+    def go_on(self, course: Course) -> None:
+        self.model.epoch(course.training, self.run, self.model.item_epochs)
+        now = course.training.state()
+        self.model.keep_stage("items", now)
+        score = item_quality(self.model, self.check)
+        if score > course.score:
+            course.best, course.score, course.when = now, score, course.training.epochs
+        course.over = course.training.epochs >= min(self.model.item_epochs, course.when + PATIENCE)
+
+
+def best_of(courses: Sequence[Course]) -> int:
+    """The racer that goes on; the first of equals."""
+    return int(np.argmax([course.score for course in courses]))
+
+
+class Checkpoint:
+    """Courses in a file, so that an interrupted fit goes on; of a stage that is over, its end."""
+
+    def __init__(self, path: Path | None, mark: str, arrays: dict[str, NDArray[Any]]) -> None:
+        self.path, self.mark, self.arrays = path, mark, arrays
+
+    @classmethod
+    def of(cls, model: Profile, train: Triplets, validation: Triplets | None, run: Run) -> Checkpoint:
+        if run.checkpoint is None:
+            return cls(None, "", {})
+        facts = [model.id, values(model), train.digest(), validation.digest() if validation else ""]
+        mark = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+        return cls(run.checkpoint, mark, read_arrays(run.checkpoint, mark) if run.resume else {})
+
+    def course(self, work: Work, stage: str) -> Course | None:
+        """Where a stage was left, None if it was not begun."""
+        arrays = part_of(self.arrays, stage)
+        return Course.of(work, arrays) if arrays else None
+
+    def keep(self, stage: str, course: Course) -> None:
+        if self.path is not None:
+            self.arrays |= {f"{stage}.{name}": array for name, array in course.arrays().items()}
+            write_arrays(self.path, self.mark, self.arrays)
 
 
 def item_quality(model: ProfileJ, validation: Triplets, users: int = 2000, k: int = 10) -> float:

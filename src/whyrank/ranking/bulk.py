@@ -74,7 +74,7 @@ def explain_file(
         raise ParameterError(f"{output}: reasons are written as Parquet; use a name that ends in .parquet")
     parts = output.parent / f".{output.name}.parts"
     with sole_writer(output):
-        source = _prepare(pairs, parts, _fingerprint(model, pairs, n, options))
+        source = _prepare(pairs, parts, fingerprint(model, pairs, n, options))
         total = int(source.select(pl.len()).collect().item())
         done_before = done = 0
         for number, start in enumerate(range(0, total, ROWS)):
@@ -129,7 +129,7 @@ def _scan(pairs: Path, parts: Path) -> pl.LazyFrame:
     return pl.scan_parquet(staged)
 
 
-def _fingerprint(model: Ranker, pairs: Path, n: int, options: Options) -> str:
+def fingerprint(model: Ranker, pairs: Path, n: int, options: Options) -> str:
     """What a run depends on; parts are only used again for the same."""
     if options.keep is not None:
         raise ParameterError("keep= is a function and cannot be used in bulk; use exclude or banned")

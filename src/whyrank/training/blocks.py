@@ -30,7 +30,7 @@ class BlockSolver:
 
     def __init__(self, storage: Storage, passes: tuple[Pass, ...], settings: Settings, crew: Crew) -> None:
         self.storage, self.passes, self.settings, self.crew = storage, passes, settings, crew
-        self.shards = settings.shards or default_shards(storage.tables, passes)
+        self.shards = settings.shards or default_shards(storage.tables, passes, passes[0].triplets)
         self.layouts = [Layout.of(one, storage.tables) for one in passes]
         self.groups = _independent(passes)
 
@@ -49,18 +49,16 @@ class BlockSolver:
         return updates, trouble
 
     def _strata(self, index: int, epoch: int, partitions: Partitions) -> list[list[Task]]:
-        rate = self.settings.rate(epoch)
         make = self._pairwise if isinstance(self.passes[index], PairwisePass) else self._triple
-        return make(index, epoch, partitions, rate)
+        return make(index, epoch, partitions)
 
-    def _pairwise(self, index: int, epoch: int, partitions: Partitions, rate: np.float32) -> list[list[Task]]:
+    def _pairwise(self, index: int, epoch: int, partitions: Partitions) -> list[list[Task]]:
         one, layout, shards = self.passes[index], self.layouts[index], self.shards
         assert isinstance(one, PairwisePass)
         rows, columns = self.storage.whole(one.rows), self.storage.whole(one.columns)
         pools = [partitions[one.columns].pool(shard) for shard in range(shards)]
         masks = self.storage.masks(self.storage.tables[one.columns].bias)
-        keep_row, keep_positive = (self._keep(rate, name) for name in one.tables)
-        rates = Rates(self._step(one, rate), keep_row, keep_positive, self._keep(rate))
+        rates = pairwise_rates(self.passes, one, self.settings, epoch)
 
         def task(stratum: int, a: int) -> Task:
             c = (a + stratum) % shards
@@ -68,19 +66,18 @@ class BlockSolver:
             key = key_of(self.settings.seed, TASK_DOMAIN, epoch, index, stratum, a)
             return partial(
                 pairwise_task, rows, columns, layout.block_rows[block], layout.block_columns[block],
-                pools[c], layout.known, masks, self.storage.blocks, rates, key,
+                pools[c], pools[c], layout.known, masks, self.storage.blocks, rates, key,
             )  # fmt: skip
 
         return [[task(stratum, a) for a in range(shards)] for stratum in range(shards)]
 
-    def _triple(self, index: int, epoch: int, partitions: Partitions, rate: np.float32) -> list[list[Task]]:
+    def _triple(self, index: int, epoch: int, partitions: Partitions) -> list[list[Task]]:
         one, layout, shards = self.passes[index], self.layouts[index], self.shards
         assert not isinstance(one, PairwisePass)
         names = one.users, one.items, one.explanations[0], one.explanations[-1]
         pools = [partitions[names[2]].pool(shard) for shard in range(shards)]
         users, items, by_user, by_item = (self.storage.whole(name) for name in names)
-        keep_user, keep_item, keep_positive = (self._keep(rate, name) for name in names[:3])
-        rates = TripleRates(self._step(one, rate), keep_user, keep_item, keep_positive, self._keep(rate))
+        rates = triple_rates(self.passes, one, self.settings, epoch)
 
         def task(stratum: int, a: int) -> Task:
             b, c = (a + stratum // shards) % shards, (a + stratum % shards) % shards
@@ -88,18 +85,34 @@ class BlockSolver:
             key = key_of(self.settings.seed, TASK_DOMAIN, epoch, index, stratum, a)
             return partial(
                 triple_task, users, items, by_user, by_item, one.form == "cd", layout.block_columns[block],
-                layout.entries, pools[c], layout.known, self.storage.masks(False), self.storage.blocks, rates, key,
+                layout.entries, pools[c], pools[c], layout.known, self.storage.masks(False), self.storage.blocks,
+                rates, key,
             )  # fmt: skip
 
         return [[task(stratum, a) for a in range(shards)] for stratum in range(shards * shards)]
 
-    def _step(self, one: Pass, rate: np.float32) -> np.float32:
-        return np.float32(float(rate) * one.weight)
 
-    def _keep(self, rate: np.float32, table: str | None = None) -> np.float32:
-        """What regularization leaves of a row: of a negative (no table named), or of a triplet's own row of a table."""
-        passes = sharing(self.passes, table) if table else 1
-        return np.float32(1 - float(rate) * self.settings.regularization / passes)
+def pairwise_rates(passes: tuple[Pass, ...], one: Pass, settings: Settings, epoch: int) -> Rates:
+    """The rates of a two-way pass in an epoch."""
+    keep_row, keep_positive = (_keep(passes, settings, epoch, name) for name in one.tables)
+    return Rates(_step(one, settings, epoch), keep_row, keep_positive, _keep(passes, settings, epoch))
+
+
+def triple_rates(passes: tuple[Pass, ...], one: Pass, settings: Settings, epoch: int) -> TripleRates:
+    """The rates of a three-way pass in an epoch."""
+    keep_user, keep_item, keep_positive = (_keep(passes, settings, epoch, name) for name in one.tables[:3])
+    step = _step(one, settings, epoch)
+    return TripleRates(step, keep_user, keep_item, keep_positive, _keep(passes, settings, epoch))
+
+
+def _step(one: Pass, settings: Settings, epoch: int) -> np.float32:
+    return np.float32(float(settings.rate(epoch)) * one.weight)
+
+
+def _keep(passes: tuple[Pass, ...], settings: Settings, epoch: int, table: str | None = None) -> np.float32:
+    """What regularization leaves of a row: of a negative (no table named), or of a triplet's own row of a table."""
+    share = sharing(passes, table) if table else 1
+    return np.float32(1 - float(settings.rate(epoch)) * settings.regularization / share)
 
 
 def _independent(passes: Sequence[Pass]) -> list[list[int]]:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from whyrank.training.monitor import Monitor
 from whyrank.training.passes import Pass, Settings, Table
 from whyrank.training.storage import Storage
 
-FORMAT = "whyrank-checkpoint-1"
+FORMAT = "whyrank-checkpoint-2"
 
 
 def fingerprint(tables: Mapping[str, Table], passes: Sequence[Pass], settings: Settings, records: object) -> str:
@@ -53,14 +54,32 @@ def save(path: Path, storage: Storage, monitors: Sequence[Monitor], epoch: int, 
     arrays: dict[str, NDArray[np.generic]] = {"values": storage.values}
     for index, monitor in enumerate(monitors):
         arrays |= {f"monitor{index}.{name}": array for name, array in monitor.state().items()}
-    with new_file(path) as aside:
-        save_file(arrays, aside, {"format": FORMAT, "epoch": str(epoch), "fingerprint": mark})
+    write_arrays(path, mark, arrays | {"epoch": np.array([epoch])})
 
 
 def load(path: Path, storage: Storage, monitors: Sequence[Monitor], mark: str) -> int:
     """Take up the state of a checkpoint; the number of epochs done, 0 if there is no checkpoint."""
-    if not path.exists():
+    arrays = read_arrays(path, mark)
+    if not arrays:
         return 0
+    storage.values[:] = arrays["values"]
+    for index, monitor in enumerate(monitors):
+        prefix = f"monitor{index}."
+        monitor.restore({name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)})
+    return int(arrays["epoch"][0])
+
+
+def write_arrays(path: Path, mark: str, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+    """Arrays by name, over what was there; `mark` says what they belong to."""
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    with new_file(path) as aside:
+        save_file(whole, aside, {"format": FORMAT, "fingerprint": mark})
+
+
+def read_arrays(path: Path, mark: str) -> dict[str, NDArray[Any]]:
+    """What was written; nothing if there is no file."""
+    if not path.exists():
+        return {}
     try:
         with safe_open(path, "numpy") as file:
             about = file.metadata() or {}
@@ -68,11 +87,6 @@ def load(path: Path, storage: Storage, monitors: Sequence[Monitor], mark: str) -
                 raise ArtifactError(f"{path}: not a checkpoint of this version; remove it or train without resume")
             if about.get("fingerprint") != mark:
                 raise ArtifactError(f"{path}: belongs to other data or settings; remove it or train without resume")
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     except (SafetensorError, OSError, ValueError) as error:
         raise ArtifactError(f"{path}: damaged checkpoint ({error}); remove it or train without resume") from error
-    storage.values[:] = arrays["values"]
-    for index, monitor in enumerate(monitors):
-        prefix = f"monitor{index}."
-        monitor.restore({name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)})
-    return int(about["epoch"])

@@ -26,7 +26,7 @@ TRIPLETS_PER_SHARD = 1 << 20
 FEW, MANY = 4, 16
 
 
-def default_shards(tables: Mapping[str, Table], passes: tuple[Pass, ...]) -> int:
+def default_shards(tables: Mapping[str, Table], passes: tuple[Pass, ...], triplets: int) -> int:
     """Four shards, fewer for small tables, more for many triplets; never a look at the machine.
 
     Small shards leave few negatives to draw from, and every shard more makes an epoch read the large tables once more.
@@ -36,7 +36,7 @@ def default_shards(tables: Mapping[str, Table], passes: tuple[Pass, ...]) -> int
     most = MANY if all(isinstance(one, PairwisePass) for one in passes) else FEW
     shards = 1
     while shards < most and smallest >= 2 * shards * ROWS_PER_SHARD:
-        if shards >= FEW and passes[0].triplets <= shards * TRIPLETS_PER_SHARD:
+        if shards >= FEW and triplets <= shards * TRIPLETS_PER_SHARD:
             break
         shards *= 2
     return shards

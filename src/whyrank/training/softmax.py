@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +86,15 @@ class State:
     inputs: tuple[Floats, Floats]  # entry x d
     theta: NDArray[np.float64]
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        named = {"keys": self.keys, "bias": self.bias, "first": self.inputs[0], "second": self.inputs[1]}
+        return named | {"theta": self.theta}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> State:
+        inputs = (arrays["first"], arrays["second"])
+        return cls(arrays["keys"], arrays["bias"], inputs, arrays["theta"])
+
 
 @dataclass(frozen=True)
 class SoftmaxSettings:
@@ -135,6 +145,18 @@ class Vectors:
     def snapshot(self) -> Floats:
         return self.refresh(np.ones(len(self.value), np.uint8)).copy()
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        found = {f"own.{name}": array for name, array in self.own.arrays().items()}
+        if self.words is not None:
+            found |= {f"word.{name}": array for name, array in self.word.arrays().items()}
+        return found | {"steps": np.array([self.step_count])}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.own.restore(part_of(arrays, "own"))
+        if self.words is not None:
+            self.word.restore(part_of(arrays, "word"))
+        self.step_count = int(arrays["steps"][0])
+
 
 class _Table:
     """Numbers to learn with the moments of their gradients."""
@@ -144,11 +166,22 @@ class _Table:
         self.m, self.v, self.gradient = (np.zeros_like(start) for _ in range(3))
         self.touched = np.zeros(len(start), np.uint8)
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"x": self.x, "m": self.m, "v": self.v}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.x[:], self.m[:], self.v[:] = (arrays[name] for name in ("x", "m", "v"))
+
     def adam(
         self, touched: NDArray[np.uint8], rate: float, penalty: float, step: int, scale: float, crew: Crew
     ) -> None:
         arrays = (self.x, self.gradient, touched, self.m, self.v)
         crew.rows(len(self.x), lambda a, b: kernels.adam(*arrays, rate, penalty, step, scale, a, b))
+
+
+def part_of(arrays: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names start with `name.`, without it."""
+    return {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
 
 
 class Crew:
@@ -218,6 +251,25 @@ class SoftmaxTraining:
     def state(self) -> State:
         inputs = (self.inputs[0].snapshot(), self.inputs[1].snapshot())
         return State(self.keys.snapshot(), self.bias.x[:, 0].copy(), inputs, self.theta.copy())
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that another training of the same task and settings needs to go on from here."""
+        found = {"theta": self.theta, "theta_moments": self.theta_moments, "random": _random_words(self.rng)}
+        found["counts"] = np.array([self.epochs, self.steps])
+        for name, part in self._parts().items():
+            found |= {f"{name}.{key}": array for key, array in part.arrays().items()}
+        return found
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what `arrays` gave."""
+        self.theta[:], self.theta_moments[:] = arrays["theta"], arrays["theta_moments"]
+        self.epochs, self.steps = (int(count) for count in arrays["counts"])
+        _set_random_words(self.rng, arrays["random"])
+        for name, part in self._parts().items():
+            part.restore(part_of(arrays, name))
+
+    def _parts(self) -> dict[str, Vectors | _Table]:
+        return {"keys": self.keys, "first": self.inputs[0], "second": self.inputs[1], "bias": self.bias}
 
     def _batch(self, records: NDArray[np.int64], rate: float) -> float:
         self.steps += 1
@@ -325,3 +377,17 @@ class SoftmaxTraining:
             v += 0.01 * (gradient * gradient - v)
             bounded = np.sqrt(v / (1 - 0.99**self.steps)) + 1e-8
             self.theta -= 5 * rate * (m / (1 - 0.9**self.steps)) / bounded
+
+
+def _random_words(rng: np.random.Generator) -> NDArray[np.uint64]:
+    """The state of a PCG64 generator: two numbers of 128 bits, and half a draw that may be left over."""
+    about = rng.bit_generator.state
+    large = [about["state"]["state"], about["state"]["inc"]]
+    words = [part for number in large for part in (number >> 64, number & (1 << 64) - 1)]
+    return np.array([*words, about["has_uint32"], about["uinteger"]], np.uint64)
+
+
+def _set_random_words(rng: np.random.Generator, words: NDArray[np.uint64]) -> None:
+    a, b, c, d, left, rest = (int(word) for word in words)
+    about = {"state": {"state": a << 64 | b, "inc": c << 64 | d}, "has_uint32": left, "uinteger": rest}
+    rng.bit_generator.state = about | {"bit_generator": "PCG64"}

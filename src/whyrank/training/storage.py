@@ -25,7 +25,7 @@ class Storage:
     def __init__(self, tables: Mapping[str, Table]) -> None:
         self.tables = dict(tables)
         self.width = next(iter(self.tables.values())).factors
-        self.blocks = (0,) * (self.width // LANES + 1)  # room for the bias, too
+        self.blocks = blocks_of(self.width)
         sizes = [table.rows for table in self.tables.values()]
         ends = np.cumsum([0, *sizes])
         self.starts = dict(zip(self.tables, ends[:-1].tolist(), strict=True))
@@ -36,10 +36,7 @@ class Storage:
         """Factors uniform in +-factor_range, biases at their start; a row depends on seed, table and number only."""
         storage = cls(tables)
         for number, (name, table) in enumerate(storage.tables.items()):
-            key = key_of(seed, FACTORS_DOMAIN, number)
-            fill_uniform(storage.whole(name), table.factors, np.float32(factor_range), key)
-            if table.bias_start is not None:
-                storage.bias(name)[:] = table.bias_start
+            start_rows(storage.whole(name), table, number, 0, seed, factor_range)
         return storage
 
     def whole(self, name: str) -> Floats:
@@ -59,10 +56,7 @@ class Storage:
 
     def masks(self, bias: bool) -> Floats:
         """Two rows for the kernels: ones where the factors are, and a one where the bias is if it takes part."""
-        masks = np.zeros((2, len(self.blocks) * LANES), np.float32)
-        masks[0, : self.width] = 1
-        masks[1, self.width] = bias
-        return masks
+        return masks_of(self.width, bias)
 
     def copied_from(self, old: Storage) -> Storage:
         """This storage, with the first rows of every table taken from an older, smaller one."""
@@ -72,6 +66,26 @@ class Storage:
                 raise ParameterError(f"table {name!r}: cannot grow from {rows.shape[0]} rows of {old.width} factors")
             self.whole(name)[: len(rows)] = rows
         return self
+
+
+def blocks_of(width: int) -> tuple[int, ...]:
+    """As long as a row of so many factors has vectors, with room for the bias."""
+    return (0,) * (width // LANES + 1)
+
+
+def masks_of(width: int, bias: bool) -> Floats:
+    masks = np.zeros((2, len(blocks_of(width)) * LANES), np.float32)
+    masks[0, :width] = 1
+    masks[1, width] = bias
+    return masks
+
+
+def start_rows(rows: Floats, table: Table, number: int, first: int, seed: int, factor_range: float) -> None:
+    """Start neighbouring padded rows of table `number`, the first of them having the number `first`."""
+    key = key_of(seed, FACTORS_DOMAIN, number)
+    fill_uniform(rows, first, table.factors, np.float32(factor_range), key)
+    if table.bias_start is not None:
+        rows[:, table.factors] = table.bias_start[first : first + len(rows)]
 
 
 def grow(old: Storage, tables: Mapping[str, Table], seed: int, factor_range: float) -> Storage:

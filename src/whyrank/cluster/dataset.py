@@ -1,0 +1,156 @@
+"""Triplets in parts: every user's and every item's together in one file, so that no machine needs them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.cluster.partitions import bounds
+from whyrank.cluster.store import Arrays, Store
+from whyrank.data.catalog import Catalog
+from whyrank.data.csr import CSR
+from whyrank.data.triplets import Triplets
+
+Side = Literal["user", "item"]
+FOLDER = "data"
+VOCABULARIES = ("users", "items", "explanations")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Sizes of a data set whose parts are in a store.
+
+    A part has the triplets of neighbouring users (or items), user by user, each user's in the order they have among
+    all: columns user, item, explanation and record. What belongs to explanations (popularity, mean rating, by how many
+    users and of how many items each is said) is small enough to be in one file.
+    """
+
+    store: Store
+    digest: str
+    user_count: int
+    item_count: int
+    explanation_count: int
+    records: int
+    triplets: int
+    parts: int
+    vocabulary_parts: dict[str, int]
+    vocabulary_digests: dict[str, str]
+
+    # Sizes, under the names that models ask for.
+
+    @property
+    def users(self) -> range:
+        return range(self.user_count)
+
+    @property
+    def items(self) -> range:
+        return range(self.item_count)
+
+    @property
+    def explanations(self) -> range:
+        return range(self.explanation_count)
+
+    @property
+    def user_holders(self) -> NDArray[np.int64]:
+        return self.of_explanations()["user_holders"]
+
+    @property
+    def item_holders(self) -> NDArray[np.int64]:
+        return self.of_explanations()["item_holders"]
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    def rows(self, side: Side) -> int:
+        return self.user_count if side == "user" else self.item_count
+
+    def bounds(self, side: Side) -> list[int]:
+        """The first user (or item) of each part, and the end."""
+        return bounds(self.rows(side), self.parts)
+
+    def part(self, side: Side, number: int) -> Arrays:
+        return self.store.read(part_name(side, number))
+
+    def of_explanations(self) -> Arrays:
+        return self.store.read(f"{FOLDER}/of-explanations")
+
+    def ids(self, vocabulary: str) -> Iterator[pl.DataFrame]:
+        """A vocabulary in pieces: column id, for explanations maybe text."""
+        return (
+            self.store.read_table(f"{FOLDER}/{vocabulary}-{number:05d}")
+            for number in range(self.vocabulary_parts[vocabulary])
+        )
+
+    def save(self) -> Dataset:
+        """Write down what is there; the last step of making a data set."""
+        document = asdict(self)
+        del document["store"]
+        self.store.write_document(f"{FOLDER}/dataset", document)
+        return self
+
+    @classmethod
+    def load(cls, store: Store) -> Dataset | None:
+        document = store.read_document(f"{FOLDER}/dataset")
+        return None if document is None else cls(store=store, **document)
+
+    @classmethod
+    def of(cls, triplets: Triplets, store: Store, parts: int) -> Dataset:
+        """Cut triplets of this process's memory into parts."""
+        found = cls(
+            store=store,
+            digest=triplets.digest(),
+            user_count=len(triplets.users),
+            item_count=len(triplets.items),
+            explanation_count=len(triplets.explanations),
+            records=triplets.records,
+            triplets=len(triplets),
+            parts=parts,
+            vocabulary_parts=dict.fromkeys(VOCABULARIES, 1),
+            vocabulary_digests={name: getattr(triplets, name).digest() for name in VOCABULARIES},
+        )
+        catalog = Catalog.of(triplets)
+        for name, table in catalog.tables().items():
+            store.write_table(f"{FOLDER}/{name}-00000", table)
+        store.write(
+            f"{FOLDER}/of-explanations",
+            {
+                "popularity": catalog.popularity,
+                "mean_rating": catalog.mean_rating,
+                "user_holders": triplets.user_holders,
+                "item_holders": triplets.item_holders,
+            },
+        )
+        columns = {"user": triplets.user, "item": triplets.item, "explanation": triplets.explanation}
+        columns["record"] = triplets.record_explanations.rows_of_entries().astype(np.int64)
+        for side in ("user", "item"):
+            order = np.argsort(columns[side], kind="stable")
+            ends = np.searchsorted(columns[side][order], found.bounds(side))
+            for number, (start, end) in enumerate(pairwise(ends.tolist())):
+                chosen = order[start:end]
+                store.write(part_name(side, number), {name: array[chosen] for name, array in columns.items()})
+        return found.save()
+
+
+def part_name(side: Side, number: int) -> str:
+    return f"{FOLDER}/by-{side}-{number:05d}"
+
+
+def changes(numbers: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Which entries are the first of their record or row, where its entries lie side by side."""
+    first = np.ones(len(numbers), np.bool_)
+    first[1:] = numbers[1:] != numbers[:-1]
+    return first
+
+
+def relation(part: Arrays, rows: str, columns: str, first: int, count: int, width: int) -> CSR:
+    """Row -> columns of a part whose first row has the number `first`; counts are of records."""
+    row, column = part[rows] - first, part[columns]
+    if columns == "item":  # a record says it once, however many explanations it has
+        once = changes(part["record"])
+        row, column = row[once], column[once]
+    return CSR.from_pairs(row, column, count, width)

@@ -1,0 +1,106 @@
+"""A trained model's folder, written part by part: never a whole table in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank import artifacts
+from whyrank.artifacts import Chunks
+from whyrank.cluster.dataset import Dataset, Side, relation
+from whyrank.cluster.session import Cluster
+from whyrank.cluster.training import State
+from whyrank.data.csr import CSR
+from whyrank.models.factors import FactorModel
+
+RELATIONS: dict[str, tuple[Side, str]] = {
+    "user_explanations": ("user", "explanation"),
+    "item_explanations": ("item", "explanation"),
+    "user_items": ("user", "item"),
+}
+
+
+def write_model(cluster: Cluster, model: FactorModel, data: Dataset, state: State, path: Path) -> Path:
+    """The folder that `Model.save` would write of the same fit: the same bytes of every array, and the same tables."""
+    found = data.of_explanations()
+    arrays: dict[str, NDArray[np.generic] | Chunks] = {
+        "catalog.popularity": found["popularity"],
+        "catalog.mean_rating": found["mean_rating"],
+    }
+    for name in RELATIONS:
+        arrays |= {f"catalog.{name}.{part}": chunks for part, chunks in _relation(cluster, data, name).items()}
+    for table, (factors, bias) in model.layout.items():
+        rows = {"user": data.user_count, "item": data.item_count}.get(table, data.explanation_count)
+        arrays[f"model.{factors}"] = _floats((rows, model.factors), state, table, slice(0, model.factors))
+        if bias is not None:
+            arrays[f"model.{bias}"] = _floats((rows,), state, table, model.factors)
+    facts = model.facts(data.digest, data.vocabulary_digests)
+    with TemporaryDirectory(prefix=".ids-", dir=_existing(path.parent)) as folder:
+        return artifacts.save(path, "model", facts, arrays, _tables(data, Path(folder)))
+
+
+def _existing(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _floats(shape: tuple[int, ...], state: State, table: str, columns: slice | int) -> Chunks:
+    pieces = (state.part(table, shard)[:, columns] for shard in range(state.shards))
+    return Chunks(shape, np.dtype(np.float32), pieces)
+
+
+def _tables(data: Dataset, folder: Path) -> dict[str, pl.DataFrame | pl.LazyFrame]:
+    """Vocabularies: from one part as they are, of several through files beside the output."""
+    tables: dict[str, pl.DataFrame | pl.LazyFrame] = {}
+    for name, parts in data.vocabulary_parts.items():
+        files = []
+        for number, part in enumerate(data.ids(name)):
+            if parts == 1:
+                tables[name] = part
+            else:
+                files.append(folder / f"{name}-{number:05d}.arrow")
+                part.write_ipc(files[-1], compression="uncompressed")
+        if files:
+            tables[name] = pl.scan_ipc(files)
+    return tables
+
+
+def _relation(cluster: Cluster, data: Dataset, name: str) -> dict[str, Chunks]:
+    """A relation's arrays; parts are read once for each, and their sizes before."""
+    sizes = cluster.gather([cluster.submit(relation_size, data, name, number) for number in range(data.parts)])
+    total, starts = sum(sizes), np.cumsum([0, *sizes]).tolist()
+    parts = range(data.parts)
+
+    def indptr() -> Iterator[NDArray[np.int64]]:
+        yield np.zeros(1, np.int64)
+        for number in parts:
+            yield relation_part(data, name, number).indptr[1:] + starts[number]
+
+    def column(take: Callable[[CSR], NDArray[np.int32]]) -> Chunks:
+        pieces = (take(relation_part(data, name, number)) for number in parts)
+        return Chunks((total,), np.dtype(np.int32), pieces)
+
+    rows = data.rows(RELATIONS[name][0])
+    return {
+        "indptr": Chunks((rows + 1,), np.dtype(np.int64), indptr()),
+        "indices": column(lambda csr: csr.indices),
+        "counts": column(lambda csr: csr.counts),
+    }
+
+
+def relation_part(data: Dataset, name: str, number: int) -> CSR:
+    """The rows of one part of a relation."""
+    side, columns = RELATIONS[name]
+    first, end = list(pairwise(data.bounds(side)))[number]
+    width = data.item_count if columns == "item" else data.explanation_count
+    return relation(data.part(side, number), side, columns, first, end - first, width)
+
+
+def relation_size(data: Dataset, name: str, number: int) -> int:
+    return len(relation_part(data, name, number).indices)

@@ -1,0 +1,304 @@
+"""A folder of Parquet files as a data set in parts, without any machine having all of it.
+
+Ids are cut by ranges of their sorted order, drawn from samples of every file: a range's machine merges and numbers its
+ids, and a range's first number is the count of those before it. So every id gets the number it would have if all were
+read here. Then rows, as numbers, go to the part of their user, become records there, and go on to that of their item.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.cluster.dataset import FOLDER, VOCABULARIES, Dataset, part_name, relation
+from whyrank.cluster.partitions import bounds
+from whyrank.cluster.session import Cluster, Reference
+from whyrank.cluster.store import Arrays, Store
+from whyrank.data.files import parquet_files, read_rows
+from whyrank.data.problems import Problems
+from whyrank.data.tables import Columns
+from whyrank.data.triplets import group_records, id_columns, seconds
+from whyrank.data.vocabulary import Vocabulary, feed_ids
+from whyrank.errors import DataError
+
+SAMPLES = 256  # ids of each kind of each file that say where ranges are cut
+KINDS = ("user", "item", "explanation")
+
+
+def ingest(cluster: Cluster, folder: Path, store: Store, parts: int, columns: Columns | None = None) -> Dataset:
+    """Read, number and cut; a data set that is already there from the same files is taken as it is."""
+    files = [file.resolve() for file in parquet_files(folder)]
+    if not files:
+        raise DataError("no .parquet files", path=folder, expected="a folder of Parquet files")
+    mark = _mark(files, columns, parts)
+    there = Dataset.load(store)
+    if there is not None and store.read_document(f"{FOLDER}/source") == mark:
+        return there
+    vocabularies, numbered = _number(cluster, files, columns, store, parts)
+    users, items, explanations = (sum(sizes) for sizes in vocabularies)
+    ranges = dict(zip(VOCABULARIES, map(len, vocabularies), strict=True))
+    data = Dataset(store, "", users, items, explanations, 0, 0, parts, ranges, {})
+    data = _cut(cluster, data, numbered).save()
+    store.write_document(f"{FOLDER}/source", mark)
+    return data
+
+
+def _mark(files: list[Path], columns: Columns | None, parts: int) -> dict[str, object]:
+    seen = [[str(file), file.stat().st_size, file.stat().st_mtime_ns] for file in files]
+    return {"files": seen, "columns": dict(columns or {}), "parts": parts}
+
+
+# -- numbers for ids ---------------------------------------------------------------------------------------------------
+
+
+def _number(
+    cluster: Cluster, files: list[Path], columns: Columns | None, store: Store, parts: int
+) -> tuple[list[list[int]], list[list[Reference]]]:
+    """The sizes of the ranges of each vocabulary; and for every file its rows as numbers, by part of their user."""
+    samples = cluster.gather([cluster.submit(sample_ids, file, columns) for file in files])
+    cuts = [_cuts(pl.concat([sample[kind] for sample in samples]), parts) for kind in range(3)]
+    ranges = [len(cut) + 1 for cut in cuts]
+    pieces = [cluster.submit_many(sum(ranges), cut_ids, file, columns, cuts) for file in files]
+    starts, sizes, numbers = np.cumsum([0, *ranges]).tolist(), [], []
+    for kind, name in enumerate(VOCABULARIES):
+        merged = [
+            cluster.submit_many(1 + len(files), merge_ids, store, f"{FOLDER}/{name}-{place:05d}", *of_range)
+            for place, of_range in enumerate(zip(*(p[starts[kind] : starts[kind + 1]] for p in pieces), strict=True))
+        ]
+        sizes.append(cluster.gather([found[0] for found in merged]))
+        numbers.append([found[1:] for found in merged])
+    limits = bounds(sum(sizes[0]), parts)
+    offsets = [np.cumsum([0, *each])[:-1].tolist() for each in sizes]
+    rows = []
+    for place, file in enumerate(files):
+        own = [found[place] for of_kind in numbers for found in of_kind]
+        rows.append(cluster.submit_many(parts, number_rows, file, columns, limits, offsets, *own))
+    return sizes, rows
+
+
+def _cuts(sample: pl.Series, parts: int) -> list[str]:
+    """Ids at which ranges of about equal size start."""
+    ordered = sample.unique().sort()
+    places = np.linspace(0, len(ordered), parts + 1)[1:-1].astype(np.int64)
+    return list(dict.fromkeys(ordered.gather(places[places < len(ordered)]).to_list()))
+
+
+def _rows(file: Path, columns: Columns | None) -> tuple[pl.DataFrame, list[Vocabulary]]:
+    """A file's rows, and its own ids."""
+    frame = read_rows(file, columns, Problems("raise"))
+    if "record" in frame.columns:
+        raise DataError("has a column that numbers records", path=file, column="record", expected="ids alone")
+    return frame, [Vocabulary.of(series, series.name) for series in id_columns(frame)]
+
+
+def sample_ids(file: Path, columns: Columns | None) -> list[pl.Series]:
+    _, vocabularies = _rows(file, columns)
+    places = [np.linspace(0, len(each) - 1, min(len(each), SAMPLES)).astype(np.int64) for each in vocabularies]
+    return [each.ids.gather(place) for each, place in zip(vocabularies, places, strict=True)]
+
+
+def cut_ids(file: Path, columns: Columns | None, cuts: list[list[str]]) -> list[pl.DataFrame]:
+    """A file's ids by range, sorted; explanations with the first text that the file has for them."""
+    frame, vocabularies = _rows(file, columns)
+    found = []
+    for kind, (vocabulary, cut) in enumerate(zip(vocabularies, cuts, strict=True)):
+        table = pl.DataFrame({"id": vocabulary.ids})
+        if kind == 2 and "text" in frame.columns:
+            texts = frame.select(id=pl.col("explanation").cast(pl.String), text=pl.col("text").cast(pl.String))
+            texts = texts.drop_nulls().unique("id", keep="first", maintain_order=True)
+            table = table.join(texts, on="id", how="left", maintain_order="left")
+        places = vocabulary.ids.search_sorted(pl.Series(cut, dtype=pl.String), "left").to_list() if cut else []
+        limits = [0, *places, len(table)]
+        found += [table.slice(start, end - start) for start, end in pairwise(limits)]
+    return found
+
+
+def merge_ids(store: Store, name: str, *pieces: pl.DataFrame) -> list[Any]:
+    """Write the ids of a range; how many there are, and for every file the places of its own among them."""
+    known = pl.concat(pieces, how="diagonal")
+    table = known.select(pl.col("id").unique().sort())
+    if "text" in known.columns:
+        texts = known.drop_nulls().unique("id", keep="first", maintain_order=True)
+        joined = table.join(texts, on="id", how="left", maintain_order="left")
+        table = joined.with_columns(text=pl.coalesce("text", "id"))
+    store.write_table(name, table)
+    vocabulary = Vocabulary(table["id"])
+    return [len(table), *(vocabulary.numbers(piece["id"]) for piece in pieces)]
+
+
+def number_rows(
+    file: Path, columns: Columns | None, limits: list[int], offsets: list[list[int]], *numbers: NDArray[np.int32]
+) -> list[pl.DataFrame] | pl.DataFrame:
+    """A file's rows with numbers for ids, by the part of their user."""
+    frame, vocabularies = _rows(file, columns)
+    given = iter(numbers)
+    rows = {}
+    for kind, vocabulary, of_kind in zip(KINDS, vocabularies, offsets, strict=True):
+        mine = np.concatenate([next(given) + np.int32(offset) for offset in of_kind])
+        rows[kind] = pl.Series(mine[vocabulary.numbers(frame[kind].cast(pl.String))], dtype=pl.Int32)
+    if "rating" in frame.columns:
+        rows["rating"] = frame["rating"].cast(pl.Float64)
+    if "time" in frame.columns:
+        rows["time"] = pl.Series(seconds(frame["time"]))
+    return _by_part(pl.DataFrame(rows), "user", limits)
+
+
+def _by_part(rows: pl.DataFrame, side: str, limits: list[int]) -> list[pl.DataFrame] | pl.DataFrame:
+    part = np.searchsorted(limits, rows[side].to_numpy(), "right") - 1
+    found = [rows.filter(pl.Series(part == number)) for number in range(len(limits) - 1)]
+    return found if len(found) > 1 else found[0]
+
+
+# -- records and parts -------------------------------------------------------------------------------------------------
+
+
+def _cut(cluster: Cluster, data: Dataset, numbered: list[list[Reference]]) -> Dataset:
+    """Parts by user, parts by item, and what belongs to explanations and to the whole."""
+    parts = range(data.parts)
+    sizes = cluster.gather(
+        [cluster.submit(make_records, data, part, *(pieces[part] for pieces in numbered)) for part in parts]
+    )
+    starts = np.cumsum([0, *(records for records, _ in sizes)]).tolist()
+    data = _changed(data, records=starts[-1], triplets=sum(triplets for _, triplets in sizes))
+    pieces = [cluster.submit_many(data.parts, by_user, data, part, starts[part]) for part in parts]
+    items = [cluster.submit(by_item, data, part, *(piece[part] for piece in pieces)) for part in parts]
+    ratings: Reference = None
+    for part in parts:
+        ratings = cluster.submit(add_ratings, data, part, ratings)
+    users = [cluster.submit(holders, data, "user", part) for part in parts]
+    cluster.gather(items)
+    of_items = [cluster.submit(holders, data, "item", part) for part in parts]
+    (total, count), popularity = cluster.gather([ratings])[0], np.zeros(data.explanation_count, np.int64)
+    for part in parts:
+        popularity += cluster.gather([cluster.submit(popularity_of, data, part)])[0]
+    means = np.full(data.explanation_count, np.nan, np.float32)
+    np.divide(total, count, out=means, where=count > 0, casting="unsafe")
+    found: Arrays = {"popularity": popularity, "mean_rating": means}
+    for side, counted in (("user", users), ("item", of_items)):
+        found[f"{side}_holders"] = np.sum(cluster.gather(counted), axis=0)
+    data.store.write(f"{FOLDER}/of-explanations", found)
+    vocabularies = cluster.gather([cluster.submit(vocabulary_digest, data, name) for name in VOCABULARIES])
+    data = _changed(data, vocabulary_digests=dict(zip(VOCABULARIES, vocabularies, strict=True)))
+    return _changed(data, digest=cluster.gather([cluster.submit(digest, data)])[0])
+
+
+def _changed(data: Dataset, **changes: object) -> Dataset:
+    return Dataset(**(vars(data) | changes))
+
+
+def _records(data: Dataset, part: int) -> Arrays:
+    return data.store.read(f"{FOLDER}/records-{part:05d}")
+
+
+def make_records(data: Dataset, part: int, *pieces: pl.DataFrame) -> tuple[int, int]:
+    """Write the records of a part's users; how many records and triplets they are."""
+    rows = pl.concat(pieces, how="diagonal_relaxed")
+    if not len(rows):
+        nothing = np.empty(0, np.int32)
+        data.store.write(
+            f"{FOLDER}/records-{part:05d}",
+            {"user": nothing, "item": nothing, "indptr": np.zeros(1, np.int64), "indices": nothing},
+        )
+        return 0, 0
+    user, item, explanation = (rows[kind].to_numpy() for kind in KINDS)
+    records, _ = group_records(user, item, explanation, data.item_count, data.explanation_count, rows)
+    arrays: Arrays = {"user": records.user, "item": records.item}
+    arrays |= {"indptr": records.explanations.indptr, "indices": records.explanations.indices}
+    arrays |= {} if records.rating is None else {"rating": records.rating}
+    arrays |= {} if records.time is None else {"time": records.time}
+    data.store.write(f"{FOLDER}/records-{part:05d}", arrays)
+    return len(records.user), len(records.explanations.indices)
+
+
+def by_user(data: Dataset, part: int, first: int) -> list[Arrays] | Arrays:
+    """Write a part by user; its triplets by the part of their item."""
+    records = _records(data, part)
+    sizes = np.diff(records["indptr"])
+    numbers = np.arange(first, first + len(sizes), dtype=np.int64)
+    entries = {name: np.repeat(records[name], sizes) for name in ("user", "item")}
+    entries |= {"explanation": records["indices"], "record": np.repeat(numbers, sizes)}
+    data.store.write(part_name("user", part), entries)
+    pieces = _by_part(pl.DataFrame(entries), "item", data.bounds("item"))
+    arrays = [_arrays(piece) for piece in (pieces if isinstance(pieces, list) else [pieces])]
+    return arrays if len(arrays) > 1 else arrays[0]
+
+
+def _arrays(frame: pl.DataFrame) -> Arrays:
+    return {name: frame[name].to_numpy() for name in frame.columns}
+
+
+def by_item(data: Dataset, part: int, *pieces: Arrays) -> None:
+    """Write a part by item."""
+    entries = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    order = np.argsort(entries["item"], kind="stable")
+    data.store.write(part_name("item", part), {name: array[order] for name, array in entries.items()})
+
+
+def add_ratings(data: Dataset, part: int, before: tuple[Any, Any] | None) -> tuple[Any, Any]:
+    """Sums and counts of the ratings of each explanation, in the order of the triplets."""
+    total, count = before or (np.zeros(data.explanation_count), np.zeros(data.explanation_count, np.int64))
+    total, count = total.copy(), count.copy()
+    records = _records(data, part)
+    if "rating" in records:
+        rating = np.repeat(records["rating"], np.diff(records["indptr"]))
+        known = ~np.isnan(rating)
+        np.add.at(total, records["indices"][known], rating[known])
+        np.add.at(count, records["indices"][known], 1)
+    return total, count
+
+
+def popularity_of(data: Dataset, part: int) -> NDArray[np.int64]:
+    return np.bincount(_records(data, part)["indices"], minlength=data.explanation_count)
+
+
+def holders(data: Dataset, side: Any, part: int) -> NDArray[np.int64]:
+    """How many of a part's users (or items) have each explanation."""
+    first, end = list(pairwise(data.bounds(side)))[part]
+    said = relation(data.part(side, part), side, "explanation", first, end - first, data.explanation_count)
+    return np.bincount(said.indices, minlength=data.explanation_count)
+
+
+def vocabulary_digest(data: Dataset, vocabulary: str, column: str = "id") -> str:
+    """As `Vocabulary.digest`, range after range."""
+    hasher = hashlib.sha256()
+    for table in data.ids(vocabulary):
+        feed_ids(hasher, table[column])
+    return hasher.hexdigest()
+
+
+def digest(data: Dataset) -> str:
+    """As `Triplets.digest`, part after part."""
+    hasher = hashlib.sha256()
+    for name in VOCABULARIES:
+        hasher.update(data.vocabulary_digests[name].encode())
+    parts = range(data.parts)
+    some = _records(data, next(part for part in parts if len(_records(data, part)["user"])))
+
+    def feed(take: Callable[[Arrays], NDArray[Any]]) -> None:
+        for part in parts:
+            hasher.update(np.ascontiguousarray(take(_records(data, part))).tobytes())
+
+    feed(lambda records: records["user"])
+    feed(lambda records: records["item"])
+    start = 0
+    hasher.update(np.zeros(1, np.int64).tobytes())
+    for part in parts:
+        indptr = _records(data, part)["indptr"]
+        hasher.update((indptr[1:] + start).tobytes())
+        start += int(indptr[-1])
+    feed(lambda records: records["indices"])
+    for name in ("rating", "time"):
+        if name in some:
+            feed(lambda records, name=name: records.get(name, np.empty(0)))  # type: ignore[misc]
+        else:
+            hasher.update(b"-")
+    has_text = "text" in next(data.ids("explanations")).columns
+    hasher.update(vocabulary_digest(data, "explanations", "text").encode() if has_text else b"-")
+    return hasher.hexdigest()

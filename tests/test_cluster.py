@@ -1,0 +1,118 @@
+"""What the cluster's room does without a cluster: its store, its plan, and the flagship's way of going on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from whyrank.cluster.plan import Sizes, plan_fit
+from whyrank.cluster.session import connect
+from whyrank.cluster.store import Store
+from whyrank.data import Split, Triplets
+from whyrank.errors import ArtifactError, ClusterError, ParameterError
+from whyrank.models import BPER, CD, POP, Profile, ProfileJ
+from whyrank.training import Epoch, Monitor, Run, Storage
+
+
+@pytest.mark.parametrize("where", ["folder", "memory://whyrank-test"])
+def test_a_store_gives_back_what_was_put_into_it(tmp_path: Path, where: str) -> None:
+    pytest.importorskip("fsspec")
+    store = Store.at(tmp_path / "folder" if where == "folder" else where)
+    arrays = {"a": np.arange(6, dtype=np.int64).reshape(2, 3), "b": np.empty((0, 3), np.float32)}
+    store.write("state-1/x", arrays)
+    found = store.read("state-1/x")
+    assert all(np.array_equal(found[name], arrays[name]) for name in arrays)
+    table = pl.DataFrame({"id": ["a", "b"]})
+    store.write_table("ids", table)
+    assert store.read_table("ids").equals(table)
+    assert store.read_document("manifest") is None
+    store.write_document("manifest", {"epoch": 3})
+    store.write_document("manifest", {"epoch": 4})
+    assert store.read_document("manifest") == {"epoch": 4}
+    assert store.folders("state-") == ["state-1"]
+    store.remove("state-1")
+    assert store.folders("state-") == []
+    with pytest.raises(ArtifactError, match="missing or damaged"):
+        store.read("state-1/x")
+    store.remove()
+
+
+def test_a_plan_grows_with_the_data_and_names_what_takes_longest() -> None:
+    small, large = Sizes(1000, 100, 100, 10_000, 20_000), Sizes(10**8, 10**7, 10**6, 5 * 10**9, 10**10)
+    plans = [plan_fit(BPER(shards=64), size, machines=32, cores=16) for size in (small, large)]
+    assert plans[0].epoch_seconds < plans[1].epoch_seconds
+    assert plans[0].bottleneck == "one driver that sends out the tasks"
+    assert plans[1].tasks == 2 * (512 + 64 + 64 * 64) + 4 * 2 * 64
+    assert plan_fit(CD(shards=8), large, 4, 4).tasks == 16 + 8 + 8**3 + 3 * 2 * 8
+    assert plan_fit(BPER(), small, machines=1, cores=2).moved_bytes == 0
+    assert "what takes longest: " in plans[1].text()
+    with pytest.raises(ParameterError, match="train in blocks"):
+        plan_fit(POP(), small)
+
+
+def test_ray_is_not_imported_before_it_is_used() -> None:
+    modules = ", ".join(f"whyrank.cluster.{name}" for name in ("fit", "mining", "profile", "explain", "ingest"))
+    code = f"import sys, {modules}; print('ray' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_an_address_where_nobody_answers_is_an_error_at_once() -> None:
+    pytest.importorskip("ray")
+    with (
+        pytest.raises(ClusterError, match=r"no Ray cluster answers at 127.0.0.1:1 .*--ray local"),
+        connect("127.0.0.1:1"),
+    ):
+        pass
+
+
+class Stop(Monitor):
+    """Breaks off in a given epoch, counted over all trainings."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return False
+
+
+@pytest.mark.parametrize("after", [1, 3, 4, 6])
+def test_an_interrupted_flagship_goes_on_to_the_same_bits(data: Triplets, tmp_path: Path, after: int) -> None:
+    settings = {"factors": 4, "epochs": 3, "item_epochs": 3}
+    whole = ProfileJ(**settings).fit(data)
+    checkpoint = tmp_path / "checkpoint"
+    with pytest.raises(KeyboardInterrupt):
+        ProfileJ(**settings).fit(data, run=Run(monitors=(Stop(after),), checkpoint=checkpoint))
+    seen = Stop(100)
+    resumed = ProfileJ(**settings).fit(data, run=Run(monitors=(seen,), checkpoint=checkpoint, resume=True))
+    for name in ProfileJ.fitted:
+        assert np.array_equal(getattr(resumed, f"{name}_"), getattr(whole, f"{name}_")), name
+    if after > 2:  # the race was over
+        assert 100 - seen.left <= 8 - (after - 1)
+    with pytest.raises(ArtifactError, match="other data or settings"):
+        Profile(factors=3).fit(data, run=Run(checkpoint=checkpoint, resume=True))
+
+
+def test_a_split_by_hash_depends_on_ids_alone(data: Triplets) -> None:
+    def parts(split: Split) -> dict[tuple[str, str], str]:
+        return {
+            pair: name
+            for name in ("train", "validation", "test")
+            for pair in getattr(split, name).frame().select("user", "item").iter_rows()
+        }
+
+    whole = parts(data.split(seed=1, method="hash"))
+    half = data.take(np.arange(0, data.records, 2))
+    some = parts(half.split(seed=1, method="hash"))
+    assert all(whole[pair] == part for pair, part in some.items())
+    assert parts(data.split(seed=2, method="hash")) != whole
+    shares = [sum(part == name for part in whole.values()) / len(whole) for name in ("test", "validation")]
+    assert shares == pytest.approx([0.3, 0.07], abs=0.04)
