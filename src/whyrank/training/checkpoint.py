@@ -69,10 +69,10 @@ def load(path: Path, storage: Storage, monitors: Sequence[Monitor], mark: str) -
             if about.get("fingerprint") != mark:
                 raise ArtifactError(f"{path}: belongs to other data or settings; remove it or train without resume")
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-    except (SafetensorError, OSError, ValueError) as error:
+        storage.values[:] = arrays["values"]
+        for index, monitor in enumerate(monitors):
+            prefix = f"monitor{index}."
+            monitor.restore({name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)})
+        return int(about["epoch"])
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise ArtifactError(f"{path}: damaged checkpoint ({error}); remove it or train without resume") from error
-    storage.values[:] = arrays["values"]
-    for index, monitor in enumerate(monitors):
-        prefix = f"monitor{index}."
-        monitor.restore({name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)})
-    return int(about["epoch"])
