@@ -264,3 +264,16 @@ def test_fold_in_ranks_a_new_rows_own_columns_high_and_alone_as_in_company() -> 
     assert np.array_equal(alone[0], folded[7])
     nobody = CSR(np.zeros(2, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
     assert not fold_in(learned, "by_user", nobody, chosen).any()
+
+
+def test_a_checkpoint_without_its_values_is_refused(tmp_path: Path) -> None:
+    from safetensors import safe_open
+    from safetensors.numpy import save_file
+
+    file = tmp_path / "run.safetensors"
+    train(*quick(), checkpoint=file)
+    with safe_open(file, "numpy") as stored:
+        about = stored.metadata()
+    save_file({"other": np.zeros(1, np.float32)}, file, about)
+    with pytest.raises(ArtifactError, match="damaged checkpoint"):
+        train(*quick(), checkpoint=file, resume=True)

@@ -62,11 +62,14 @@ def load(path: Path, storage: Storage, monitors: Sequence[Monitor], mark: str) -
     arrays = read_arrays(path, mark)
     if not arrays:
         return 0
-    storage.values[:] = arrays["values"]
-    for index, monitor in enumerate(monitors):
-        prefix = f"monitor{index}."
-        monitor.restore({name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)})
-    return int(arrays["epoch"][0])
+    try:
+        storage.values[:] = arrays["values"]
+        for index, monitor in enumerate(monitors):
+            prefix = f"monitor{index}."
+            monitor.restore({name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)})
+        return int(arrays["epoch"][0])
+    except (ValueError, KeyError, IndexError) as error:
+        raise _damaged(path, error) from error
 
 
 def write_arrays(path: Path, mark: str, arrays: Mapping[str, NDArray[np.generic]]) -> None:
@@ -89,4 +92,8 @@ def read_arrays(path: Path, mark: str) -> dict[str, NDArray[Any]]:
                 raise ArtifactError(f"{path}: belongs to other data or settings; remove it or train without resume")
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     except (SafetensorError, OSError, ValueError) as error:
-        raise ArtifactError(f"{path}: damaged checkpoint ({error}); remove it or train without resume") from error
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> ArtifactError:
+    return ArtifactError(f"{path}: damaged checkpoint ({error}); remove it or train without resume")
