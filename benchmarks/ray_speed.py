@@ -183,7 +183,7 @@ def main(times: float) -> None:
         print(f"  an epoch: {tasks} tasks, {moved / 1e6:.0f} MB handed on ({moved / len(data):.0f} bytes a triplet)")
     machines.shutdown()
     print(f"\nplan for this data:\n{plan_fit(bper, data, 2, 1).text()}")
-    for shards in (32, 64, 128):
+    for shards in (32, 64, 96, 128):
         print(f"\n{LARGE}\n{plan_fit(BPER(shards=shards), LARGE, 32, 16).text()}")
 
 

@@ -18,11 +18,11 @@ from whyrank.training.passes import PairwisePass, Pass, Table
 from whyrank.training.shards import default_shards
 from whyrank.training.storage import LANES, blocks_of
 
-UPDATES = 11.0e6  # pair updates a second and core, 20 factors, one process
-TRIPLE_UPDATES = 5.0e6  # the same of three-way passes
-SORTED = 15.0e6  # positives a second and core that find their way into blocks on a cluster
-COPIED = 1.0e9  # bytes a second and core that a task takes in, copies and hands on
-TASK = 1.0e-3  # seconds that one driver needs for each task
+UPDATES = 11.5e6  # pair updates a second and core, 20 factors, one process
+TRIPLE_UPDATES = 5.8e6  # the same of three-way passes
+SORTED = 10.0e6  # positives a second and core that find their way into blocks on a cluster
+COPIED = 0.65e9  # bytes a second and core that a task takes in, copies and hands on
+TASK = 1.2e-3  # seconds that one driver needs for each task
 NETWORK = 1.0e9  # bytes a second into each machine: 10 Gbit/s, not measured
 POSITIVE = 20  # bytes of a positive on its way: row, column, what the row knows; 28 in three-way passes
 REFERENCE_FACTORS = 20
@@ -85,13 +85,16 @@ class Plan:
     def as_dict(self) -> dict[str, object]:
         return asdict(self) | {"epoch_seconds": self.epoch_seconds, "bottleneck": self.bottleneck}
 
+    def _counted(self) -> tuple[tuple[int, str], ...]:
+        return (self.machines, "machine"), (self.cores, "core")
+
     def text(self) -> str:
         """For people."""
-        machines = "1 machine" if self.machines == 1 else f"{self.machines} machines"
+        machines, cores = (f"{count} {name}{'s' * (count != 1)}" for count, name in self._counted())
         lines = [
-            f"{self.model}, {self.epochs} epochs; an estimate, within a factor of two",
-            f"here, {self.cores} cores: {_time(self.here_seconds)}, {_bytes(self.here_bytes)} of memory",
-            f"Ray, {machines} of {self.cores} cores, {self.shards} shards: "
+            f"{self.model}, {self.epochs} epochs; an estimate from what one machine was measured to do",
+            f"here, {cores}: {_time(self.here_seconds)}, {_bytes(self.here_bytes)} of memory",
+            f"Ray, {machines} of {cores}, {self.shards} shards: "
             f"{_time(self.epoch_seconds * self.epochs)} ({_time(self.epoch_seconds)} an epoch), "
             f"{_bytes(self.machine_bytes)} of memory a machine",
             f"  an epoch: updates and sorting {_time(self.update_seconds)}, "
