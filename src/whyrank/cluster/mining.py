@@ -152,7 +152,7 @@ def find_promising(folder: Path, files: int, ranges: int, rules: MiningRules) ->
 
 def take_file(folder: Path, number: int) -> None:
     """The sentences of one file that say a promising wording, with the reviews they are from."""
-    kept = np.load(folder / "kept.npy")
+    kept = np.load(folder / "kept.npy", allow_pickle=False)
     source = folder / f"cut-{number:05d}"
     spool = _spool(source)
     keys = np.asarray(spool.keys)
@@ -202,7 +202,7 @@ def finish(folder: Path, files: int, rules: MiningRules, output: Path) -> None:
 
 def _add(spool: Spool, taken: Path) -> None:
     """Append what was taken of one file, as if only that had been cut."""
-    who, stored = pl.read_ipc(taken / "who.arrow"), np.load(taken / "sentences.npz")
+    who, stored = pl.read_ipc(taken / "who.arrow"), np.load(taken / "sentences.npz", allow_pickle=False)
     text, starts, lengths = as_bytes(pl.read_ipc(taken / "text.arrow")["text"])
     counts = np.zeros(kernel.CAUSES, np.int64)
     counts[KEPT] = len(starts)
@@ -247,5 +247,5 @@ def _write_wordings(path: Path, wordings: Wordings) -> None:
 
 
 def _read_wordings(path: Path) -> Wordings:
-    with np.load(path) as stored:
+    with np.load(path, allow_pickle=False) as stored:
         return Wordings(*(stored[name] for name in Wordings._fields))
