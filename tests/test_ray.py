@@ -170,13 +170,13 @@ def test_a_slow_node_changes_nothing(
 
 
 def test_a_full_disk_is_an_error_that_says_so_and_the_run_goes_on_afterwards(
-    cluster: Cluster, dataset: Dataset, data: Triplets, tmp_path: Path, fault: Callable[[str], Path]
+    cluster: Cluster, dataset: Dataset, data: Triplets, tmp_path: Path, fault: Callable[[str], Path], plan: Path
 ) -> None:
-    plan = fault(f"full-{ray.nodes()[0]['NodeID']}")
-    settings = QUICK | {"epochs": 50}  # long enough for that node to have something to write
+    fault("full")
     with pytest.raises(ClusterError, match=r"disk is full on .* \(127\.0\.0\.\d\).*No space left"):
-        fit(cluster, BPER(**settings), dataset, tmp_path / "there", checkpoint_seconds=0)
-    plan.unlink()
+        fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", checkpoint_seconds=0)
+    (full,) = plan.iterdir()
+    full.unlink()
     made = fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", resume=True)
     assert facts(made) == fitted_here(data, tmp_path / "here")
 
