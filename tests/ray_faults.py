@@ -1,7 +1,8 @@
 """What goes wrong on a cluster, on purpose: workers read the plan before every task they do.
 
 A plan is a folder of files. `kill-NAME`: the next worker that gets the task NAME dies by SIGKILL inside of it, once.
-`slow-NODE`: every task on that node is slow. `full`: the disk of the node that next writes a state is full from then on.
+`slow`: the node that next works on a block is slow from then on. `full`: the disk of the node that next writes a state
+is full from then on.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ def install() -> None:
         import ray
 
         node = ray.get_runtime_context().get_node_id()
+        fault = {"pairwise": "slow", "write_values": "full"}.get(function.__name__, "none")
+        with contextlib.suppress(FileNotFoundError):
+            (plan / fault).rename(plan / f"{fault}-{node}")
         if (plan / f"slow-{node}").exists():
             time.sleep(0.1)
-        if function.__name__ == "write_values":
-            with contextlib.suppress(FileNotFoundError):
-                (plan / "full").rename(plan / f"full-{node}")
         atomic._sync = no_space if (plan / f"full-{node}").exists() else sync
         try:
             (plan / f"kill-{function.__name__}").unlink()
