@@ -38,6 +38,18 @@ def folder(split: Split, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_the_demo_ends_with_a_report_and_a_model_that_knows_its_figures(call: Call, tmp_path: Path) -> None:
+    code, out, _ = call("demo", "-o", tmp_path / "demo", "--json")
+    assert code == 0
+    found = json.loads(out)
+    figures = {row["name"]: row["explanation"]["ndcg_paper"] for row in found["models"]}
+    assert figures["profile"] > figures["bper"] > figures["pop"] > figures["rand"]
+    assert "because" in Path(found["report"]).read_text(encoding="utf-8")
+    kept = shown_report(Path(found["model"]))
+    assert kept is not None
+    assert kept.strata
+
+
 def test_the_way_from_nothing_to_reasons(call: Call, tmp_path: Path) -> None:
     data, split, model = tmp_path / "d.parquet", tmp_path / "split", tmp_path / "model"
     assert call("simulate", "small", "-o", data, "--users", 100, "--items", 30, "--records", 900)[0] == 0

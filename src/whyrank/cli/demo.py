@@ -33,7 +33,7 @@ def demo_command(
     split = _data(output, seed, step)
     step.say("fit and compare (the first run compiles kernels, later ones find them in a cache)")
     result, model = _compare(split, threads)
-    model.save(output / "model")
+    _save(output / "model", model, split, threads)
     if not json:
         console().print(result.table())
     cases = _cases(model, split)
@@ -63,6 +63,16 @@ class _Steps:
         self.number += 1
         if not self.quiet:
             self.out.print(f"[bold]{self.number}.[/bold] {text}")
+
+
+def _save(folder: Path, model: Model, split: Split, threads: int | None) -> None:
+    """The model, with the figures that the page shows of it."""
+    from whyrank.artifacts import add_report
+    from whyrank.evaluation import evaluate
+    from whyrank.experiments.record import record
+
+    model.save(folder)
+    add_report(folder, record(model, split.test, evaluate(model, split.test, threads=threads), threads))
 
 
 def _data(output: Path, seed: int, step: _Steps) -> Split:
