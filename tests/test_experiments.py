@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from whyrank.data import CSR, Split, Triplets, splits
-from whyrank.errors import ParameterError
+from whyrank.errors import ParameterError, WhyrankError
 from whyrank.evaluation import evaluate
 from whyrank.experiments import lab as lab_module
 from whyrank.experiments import strata
@@ -21,6 +24,7 @@ from whyrank.experiments.lab import Lab, read_configs
 from whyrank.experiments.published import AMAZON, published_for
 from whyrank.experiments.report import Report, latex_text
 from whyrank.experiments.suite import EXPERIMENTS, names_of, run, tune_first
+from whyrank.experiments.workers import processes
 from whyrank.models import BPER
 
 pytest.importorskip("matplotlib")
@@ -127,6 +131,52 @@ def test_an_interrupted_run_goes_on(parts: list[Split], tmp_path: Path) -> None:
     assert seen[-1] == 1
 
 
+def test_runs_side_by_side_are_those_of_one_process(parts: list[Split], tmp_path: Path) -> None:
+    jobs = [Job("pop", 0), Job("bper", 0), Job("bper", 0, "mu"), Job("bper", 1), Job("pitf", 0)]
+    labs = [Lab("toy", parts, Cache(tmp_path / place), QUICK | {"pitf": {"factors": -1}}) for place in "ab"]
+    seen: list[tuple[int, int]] = []
+    labs[0].run(jobs[:-1])
+    with processes(2) as workers:
+        labs[1].run(jobs, lambda _, done, of: seen.append((done, of)), workers)
+    assert seen[0] == (0, 5)
+    assert seen[-1] == (5, 5)
+    assert "factors is -1" in labs[1].skipped["pitf"]
+    for job in jobs[:-1]:
+        here, there = (lab.cache.load(lab.key(job)) for lab in labs)
+        assert here is not None
+        assert there is not None
+        assert all(np.array_equal(here.arrays[name], there.arrays[name]) for name in here.arrays)
+        assert here.facts.get("explanation") == there.facts.get("explanation")
+
+
+def test_a_worker_that_ends_is_told_of(tmp_path: Path) -> None:
+    with processes(1) as workers, pytest.raises(WhyrankError, match="before its work was done"):
+        workers.gather([workers.submit(os._exit, 3)])
+
+
+def test_workers_do_not_outlive_who_started_them(tmp_path: Path) -> None:
+    """Killed outright, a process leaves nobody behind: the pipe that its worker holds is closed."""
+    code = (
+        "import os, sys, time\n"
+        "from whyrank.experiments.workers import processes\n"
+        "if __name__ == '__main__':\n"
+        "    with processes(1) as workers:\n"
+        "        print(workers.gather([workers.submit(os.getpid)])[0], flush=True)\n"
+        "        workers.gather([workers.submit(time.sleep, 600)])\n"
+    )
+    (tmp_path / "asks.py").write_text(code)
+    with subprocess.Popen([sys.executable, tmp_path / "asks.py"], stdout=subprocess.PIPE, text=True) as asks:
+        assert asks.stdout is not None
+        assert int(asks.stdout.readline()) != asks.pid
+        asks.kill()
+        assert asks.stdout.read() == ""  # ends only when the worker, which writes there too, has ended
+
+
+def test_joint_models_take_the_settings_of_the_model_without_items(parts: list[Split], tmp_path: Path) -> None:
+    lab = Lab("toy", parts, Cache(tmp_path), {"bper": {"factors": 7}, "pitf": {"factors": 5}, "pitf-j": {"factors": 3}})
+    assert [lab.make(Job(name, 0)).factors for name in ("bper-j", "pitf-j")] == [7, 3]  # type: ignore[attr-defined]
+
+
 def test_a_key_changes_with_everything_that_matters(parts: list[Split], tmp_path: Path) -> None:
     lab = Lab("toy", parts, Cache(tmp_path), QUICK)
     jobs = [Job("bper", 0), Job("bper", 1), Job("pitf", 0), Job("bper", 0, "mu"), Job("bper", 0, share=0.3)]
@@ -155,7 +205,7 @@ def test_a_model_that_cannot_run_is_left_out_with_its_reason(parts: list[Split],
 
 
 def test_configurations_are_read_by_model_and_bad_ones_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('{"model": "bper", "parameters": {"factors": 7}, "about": 1}')
+    (tmp_path / "a.json").write_text('{"model": "bper", "parameters": {"factors": 7, "mu": 0.2}, "about": 1}')
     assert read_configs(tmp_path) == {"bper": {"factors": 7}}
     (tmp_path / "b.json").write_text('{"model": "bper", "parameters": {}}')
     with pytest.raises(ParameterError, match="second"):
@@ -267,8 +317,7 @@ def test_experiments_tune_first_with_the_same_budget_for_all(parts: list[Split],
     pytest.importorskip("optuna")
     lab = Lab("small", parts[:1], Cache(tmp_path / "runs"), models=["pop", "counts", "rucf", "profile-j"])
     tune_first(["ranking"], lab, tmp_path / "configs", trials=2)
-    assert set(lab.configs) == {"counts", "rucf", "profile", "profile-j"}
-    assert lab.configs["profile-j"] == lab.configs["profile"]
+    assert set(lab.configs) == {"counts", "rucf", "profile"}
     for name in ("counts", "rucf", "profile"):
         assert json.loads((tmp_path / "configs" / f"{name}.json").read_text())["about"]["trials"] == 2
     again = Lab("small", parts[:1], Cache(tmp_path / "runs"), models=["counts"])

@@ -19,7 +19,6 @@ import pytest
 import ray_faults
 from whyrank.cli import main
 from whyrank.cluster.dataset import Dataset
-from whyrank.cluster.experiments import run_jobs
 from whyrank.cluster.explain import explain_files
 from whyrank.cluster.fit import fit, put_data
 from whyrank.cluster.ingest import ingest
@@ -365,7 +364,7 @@ def test_runs_of_experiments_on_the_cluster_are_those_of_the_lab(
     labs = [Lab("small", [split], Cache(tmp_path / place), configs) for place in ("here", "there")]
     jobs = [Job("pop", 0), Job("bper", 0), Job("bper", 0, "mu")]
     labs[0].run(jobs)
-    run_jobs(cluster, labs[1], jobs)
+    labs[1].run(jobs, workers=cluster)
     assert labs[1].missing(jobs) == []
     for job in jobs:
         here, there = (lab.cache.load(lab.key(job)) for lab in labs)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from whyrank.data import Split
 
 NAMES = "datasets, ranking, mu, sparsity, alpha, joint, cases, relation, beyond"
+LARGE = 2_000_000  # records of data that is not held once per core
 QUIET = 15.0  # seconds between lines where no bar can be drawn
 
 
@@ -51,6 +54,12 @@ def experiment_command(
     cache: Annotated[Path | None, typer.Option(help="Where runs are kept; OUTPUT/runs unless given.")] = None,
     seed: Seed = 0,
     threads: Threads = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Runs side by side, one thread each; as many as threads, or 1 over {LARGE:,} records.", min=1
+        ),
+    ] = None,
     columns: Columns = None,
     ray: RayAddress = None,
     json: Json = False,
@@ -58,7 +67,8 @@ def experiment_command(
     """Make the paper's tables and figures, and more, from any data set; what was run before is not run again."""
     from whyrank.experiments.cache import Cache
     from whyrank.experiments.lab import Lab, read_configs
-    from whyrank.experiments.suite import jobs_of, names_of, run, tune_first
+    from whyrank.experiments.suite import names_of, run, tune_first
+    from whyrank.experiments.workers import processes
 
     names = names_of(name)
     lab = Lab(
@@ -70,15 +80,16 @@ def experiment_command(
         pairs=[_pair(text) for text in pairs or []],
         threads=threads,
     )
-    with sole_writer(output), workers_at(ray) as cluster, progress(json) as bar:
-        tell = teller(bar, quiet=json)
+    if jobs is None:
+        jobs = 1 if lab.data.records > LARGE else threads or os.cpu_count() or 1
+    with ExitStack() as stack:
+        stack.enter_context(sole_writer(output))
+        cluster = stack.enter_context(workers_at(ray))
+        tell = teller(stack.enter_context(progress(json)), quiet=json)
         if tune:
             tune_first(names, lab, config or output / "configs", tune, tell, cluster)
-        if cluster is not None:
-            from whyrank.cluster.experiments import run_jobs
-
-            run_jobs(cluster, lab, jobs_of(names, lab), tell)
-        page, found = run(names, lab, output, tell)
+        beside = stack.enter_context(processes(jobs)) if cluster is None and jobs > 1 else None
+        page, found = run(names, lab, output, tell, cluster or beside)
     for model, reason in lab.skipped.items():
         note(f"{model} was left out: {reason}")
     if json:

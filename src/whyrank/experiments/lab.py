@@ -7,8 +7,9 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,19 @@ from whyrank.errors import ParameterError, WhyrankError
 from whyrank.experiments import measures
 from whyrank.experiments.cache import Cache, Facts, Result
 from whyrank.experiments.jobs import Job, K
+from whyrank.experiments.workers import Workers
 from whyrank.models import MODELS, Model, model_class
 from whyrank.models.parameters import values
 from whyrank.training import Run
 from whyrank.version import __version__
 
 WARM = 200  # records that are enough to compile for
+_WARM: set[str] = set()  # models whose kernels this process has compiled
 
 
 @dataclass
 class Lab:
-    """Runs jobs one after another; each uses all threads itself."""
+    """Runs jobs one after another, each with all threads, or side by side on workers, with one thread each."""
 
     name: str
     splits: Sequence[Split]
@@ -40,7 +43,6 @@ class Lab:
     pairs: Sequence[tuple[str, str]] = ()  # cases to show; sampled where none are given
     threads: int | None = None
     skipped: dict[str, str] = field(default_factory=dict)  # models that cannot run here, and why
-    _warm: set[str] = field(default_factory=set, repr=False)  # models whose kernels are compiled
     _last: tuple[tuple[object, ...], Model, dict[str, float]] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -72,16 +74,20 @@ class Lab:
 
     def make(self, job: Job) -> Model:
         """The model of a job, not fitted."""
-        settings = self.configs.get(job.model, {}) | dict(job.parameters)
         try:
-            return model_class(job.model)(**settings)
+            return model_class(job.model)(**self._settings(job))
         except TypeError as error:
             raise ParameterError(f"configuration of {job.model}: {error}") from error
 
     def chooses_mu(self, job: Job) -> bool:
         """Whether `mu` is left to validation."""
         has = "mu" in {each.name for each in dataclasses.fields(model_class(job.model))}
-        return has and "mu" not in self.configs.get(job.model, {}) | dict(job.parameters)
+        return has and "mu" not in self._settings(job)
+
+    def _settings(self, job: Job) -> dict[str, object]:
+        """A joint model without a configuration of its own takes that of the model without items."""
+        alone = self.configs.get(job.model.removesuffix("-j"), {})
+        return self.configs.get(job.model, alone) | dict(job.parameters)
 
     # -- running -------------------------------------------------------------------------------------------------------
 
@@ -106,9 +112,14 @@ class Lab:
         """The numbers of a job's result, without its arrays."""
         return (self.cache.load(self.key(job), arrays=False) or self._run(job)).facts
 
-    def run(self, jobs: Sequence[Job], tell: Callable[[str, int, int], None] | None = None) -> None:
+    def run(
+        self, jobs: Sequence[Job], tell: Callable[[str, int, int], None] | None = None, workers: Workers | None = None
+    ) -> None:
         """Do what is not in the cache yet; a model that cannot run here is skipped, with its reason."""
         missing = self.missing(jobs)
+        if workers is not None and missing:
+            self._share_out(missing, tell, workers)
+            return
         for number, job in enumerate(missing):
             if tell:
                 tell(f"{job.model}, split {job.split + 1}", number, len(missing))
@@ -119,6 +130,22 @@ class Lab:
                     self.skipped[job.model] = str(error)
         if tell:
             tell("done", len(missing), len(missing))
+
+    def _share_out(self, missing: list[Job], tell: Callable[[str, int, int], None] | None, workers: Workers) -> None:
+        """A call for all jobs that share a fit. The cache's folder must be one that all workers see."""
+        lab = replace(self, cache=Cache(self.cache.folder.resolve()), threads=1, skipped={}, _last=None)
+        shared, fits = workers.put(lab), [list(same) for _, same in groupby(missing, key=lambda job: job.fit)]
+        running = {workers.submit(run_there, shared, same): same for same in fits}
+        done = 0
+        while running:
+            if tell:
+                first = next(iter(running.values()))[0]
+                tell(f"{first.model}, split {first.split + 1}", done, len(missing))
+            for reference in workers.first(list(running))[0]:
+                done += len(running.pop(reference))
+                self.skipped.update(workers.gather([reference])[0])
+        if tell:
+            tell("done", done, done)
 
     def missing(self, jobs: Sequence[Job]) -> list[Job]:
         """What is not in the cache yet, jobs that share a fit in a row."""
@@ -149,11 +176,17 @@ class Lab:
     def _warm_up(self, job: Job, split: Split) -> None:
         """Compile what a model's training needs before the clock starts."""
         model = self.make(job)
-        if job.model in self._warm or not hasattr(model, "epochs") or hasattr(model, "encoder"):
+        if job.model in _WARM or not hasattr(model, "epochs") or hasattr(model, "encoder"):
             return
-        self._warm.add(job.model)
+        _WARM.add(job.model)
         model.epochs = 1
         model.fit(split.train.take(np.arange(min(WARM, split.train.records))), run=Run(threads=self.threads))
+
+
+def run_there(lab: Lab, jobs: list[Job]) -> dict[str, str]:
+    """Jobs that share a fit, done by a worker: the models that could not run, and why."""
+    lab.run(jobs)
+    return lab.skipped
 
 
 def plural(count: int) -> str:
@@ -161,7 +194,7 @@ def plural(count: int) -> str:
 
 
 def read_configs(folder: str | Path | None) -> dict[str, dict[str, object]]:
-    """Every file of a folder that `whyrank tune` wrote, by model."""
+    """Every file of a folder that `whyrank tune` wrote, by model; `mu` is left to the validation of each split."""
     if folder is None:
         return {}
     folder = Path(folder)
@@ -176,7 +209,7 @@ def read_configs(folder: str | Path | None) -> dict[str, dict[str, object]]:
             raise ParameterError(f"{path}: is not a configuration file as `whyrank tune` writes it") from error
         if name in configs:
             raise ParameterError(f"{path}: is a second configuration of {name}; keep one per model")
-        configs[name] = settings
+        configs[name] = {key: value for key, value in settings.items() if key != "mu"}
     return configs
 
 

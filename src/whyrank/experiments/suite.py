@@ -15,7 +15,8 @@ from whyrank.experiments.jobs import Job
 from whyrank.experiments.lab import Lab, plural
 from whyrank.experiments.report import Report
 from whyrank.experiments.spaces import SPACES, space_of
-from whyrank.experiments.tuning import Workers, tune
+from whyrank.experiments.tuning import tune
+from whyrank.experiments.workers import Workers
 
 
 class Experiment(NamedTuple):
@@ -47,16 +48,15 @@ def names_of(name: str) -> list[str]:
     return names
 
 
-def jobs_of(names: Sequence[str], lab: Lab) -> list[Job]:
-    """All runs that some experiments need."""
-    return [job for name in names for job in EXPERIMENTS[name].jobs(lab)]
-
-
 def run(
-    names: Sequence[str], lab: Lab, folder: str | Path, tell: Callable[[str, int, int], None] | None = None
+    names: Sequence[str],
+    lab: Lab,
+    folder: str | Path,
+    tell: Callable[[str, int, int], None] | None = None,
+    workers: Workers | None = None,
 ) -> tuple[Path, Facts]:
     """Do all runs, then write report.html, report.md, results.json, tables/ and figures/."""
-    lab.run(jobs_of(names, lab), tell)
+    lab.run([job for name in names for job in EXPERIMENTS[name].jobs(lab)], tell, workers)
     title = f"whyrank experiments: {lab.name}" if len(names) > 1 else f"whyrank experiment {names[0]}: {lab.name}"
     report = Report(title, _lead(lab))
     found = {name: EXPERIMENTS[name].write(lab, report) for name in names}
@@ -100,9 +100,6 @@ def tune_first(
             continue
         found.write(folder / f"{name}.json")
         lab.configs[name] = {key: value for key, value in found.parameters.items() if key != "mu"}  # by split, later
-    for name in models:
-        if name.endswith("-j") and name not in lab.configs and (alone := lab.configs.get(name.removesuffix("-j"))):
-            lab.configs[name] = alone
 
 
 def _lead(lab: Lab) -> str:

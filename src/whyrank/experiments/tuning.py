@@ -6,10 +6,10 @@ import contextlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from whyrank.atomic import new_file
 from whyrank.data.split import Split
@@ -20,6 +20,7 @@ from whyrank.experiments import measures
 from whyrank.experiments.cache import digest
 from whyrank.experiments.report import csv_table
 from whyrank.experiments.spaces import Space
+from whyrank.experiments.workers import Workers
 from whyrank.models import Model, model_class
 from whyrank.models.factors import FactorModel
 from whyrank.training import Epoch, Monitor, Run, Storage
@@ -154,17 +155,6 @@ def _writing(storage: str | Path | None) -> Iterator[None]:
         if storage is None or type(error).__name__ not in ("OperationalError", "StorageInternalError"):
             raise
         raise ArtifactError(f"{storage}: cannot be written ({first_line(error)})") from error
-
-
-class Workers(Protocol):
-    """Somewhere else to run functions; `whyrank.cluster.session.Cluster` is one."""
-
-    @property
-    def cpus(self) -> int: ...
-    def put(self, value: object) -> Any: ...
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
-    def first(self, references: Sequence[Any]) -> tuple[list[Any], list[Any]]: ...
-    def gather(self, references: Sequence[Any]) -> list[Any]: ...
 
 
 def _side_by_side(
