@@ -25,13 +25,13 @@ from whyrank.experiments.published import AMAZON, published_for
 from whyrank.experiments.report import Report, latex_text
 from whyrank.experiments.suite import EXPERIMENTS, names_of, run, tune_first
 from whyrank.experiments.workers import processes
-from whyrank.models import BPER
+from whyrank.models import BPER, BPR
 
 pytest.importorskip("matplotlib")
 QUICK: dict[str, dict[str, object]] = {
-    name: {"epochs": 3, "factors": 4} for name in ("cd", "pitf", "bper", "bper-j", "profile")
+    name: {"epochs": 3, "factors": 4} for name in ("cd", "pitf", "bper", "bper-j", "bpr", "profile")
 }
-MODELS = ["pop", "bper", "profile", "bper-j"]
+MODELS = ["pop", "bper", "profile", "bper-j", "bpr"]
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +83,16 @@ def test_each_picture_is_there_as_svg_and_png_with_a_caption(made: Path) -> None
         caption = re.search(rf"!\[([^\]]*)\]\(figures/{name}.png\)", text)
         assert caption
         assert "Data: toy; means over 2 splits" in caption[1]
+
+
+def test_the_plain_recommender_stands_beside_the_joint_models_with_its_items_alone(
+    made: Path, parts: list[Split]
+) -> None:
+    rows = {row[0]: row[1:] for row in csv.reader((made / "tables" / "joint.csv").read_text().splitlines())}
+    found = [evaluate(BPR(epochs=3, factors=4).fit(part), part).recommendation for part in parts]
+    expected = [f"{1000 * np.mean([each[m] for each in found if each]):.2f}" for m in ("ndcg_paper", "f1")]
+    assert rows["bpr: items alone"] == ["", "", "", "", *expected]
+    assert rows["bper-j: separate tasks"][4:] == expected  # alpha = 0 with the same settings
 
 
 def test_the_table_of_methods_says_what_evaluate_says(made: Path, parts: list[Split]) -> None:

@@ -18,12 +18,12 @@ from whyrank.experiments.report import Report
 from whyrank.models import MODELS, Model
 
 JOINT = ("bper-j", "cd-j", "pitf-j")
-OURS = "profile-j"
+ITEMS_ONLY, OURS = "bpr", "profile-j"
 Values = NDArray[np.float64]
 
 
 def has_alpha(kind: type[Model]) -> bool:
-    return kind.ranks_items and "alpha" in {each.name for each in dataclasses.fields(kind)} and kind.id != "bpr"
+    return kind.ranks_items and "alpha" in {each.name for each in dataclasses.fields(kind)} and kind.id != ITEMS_ONLY
 
 
 def plain(name: str) -> str:
@@ -47,8 +47,8 @@ def joint_jobs(lab: Lab) -> list[Job]:
 
 
 def _own(lab: Lab) -> list[str]:
-    """Joint models without alpha."""
-    return lab.pick([OURS], lambda kind: kind.ranks_items and not has_alpha(kind) and kind.id != "bpr")
+    """What ranks items without an alpha to choose: the plain recommender, and our own joint model."""
+    return lab.pick([ITEMS_ONLY, OURS], lambda kind: kind.ranks_items and not has_alpha(kind))
 
 
 def _job(name: str, split: int, alpha: float) -> Job:
@@ -127,8 +127,12 @@ def write_joint(lab: Lab, report: Report) -> Facts:
     for name in _own(lab):
         results = [lab.facts(Job(name, split, "means")) for split in lab.numbers]
         values = [scale * float(np.mean([facts[part][m] for facts in results])) for part, m, scale in COLUMNS]
-        found[name] = {"joint": values}
-        rows.append([f"{name}: joint (has no alpha)", *(f"{value:.2f}" for value in values)])
+        if name == ITEMS_ONLY:  # its reasons are untrained
+            found[name] = {"items": values[4:]}
+            rows.append([f"{name}: items alone", *[""] * 4, *(f"{value:.2f}" for value in values[4:])])
+        else:
+            found[name] = {"joint": values}
+            rows.append([f"{name}: joint (has no alpha)", *(f"{value:.2f}" for value in values)])
     if not rows:
         report.paragraph("None of the chosen models ranks items.")
         return {}

@@ -61,6 +61,45 @@ def dot(typing_context: Any, x: Any, x_offset: Any, y: Any, y_offset: Any, width
     return signature, generate
 
 
+@intrinsic
+def add_scaled(typing_context: Any, factor: Any, x: Any, x_offset: Any, y: Any, y_offset: Any, width: Any) -> Any:
+    """y += factor * x for `width` (a multiple of 8) float32 of two arrays, each from its own offset."""
+    signature = types.void(types.float32, x, types.int64, y, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        empty = ir.Constant(ir.VectorType(F32, LANES), ir.Undefined)
+        factors = _pick(builder, builder.insert_element(empty, args[0], ir.Constant(I32, 0)), [0] * LANES)
+        data = make_array(sig.args[3])(context, builder, args[3]).data
+        with cgutils.for_range_slice(builder, ir.Constant(I64, 0), args[5], ir.Constant(I64, LANES)) as (at, _):
+            a = _load(context, builder, sig.args[1], args[1], builder.add(args[2], at), F32, LANES)
+            place = builder.bitcast(builder.gep(data, [builder.add(args[4], at)]), a.type.as_pointer())
+            total = builder.fadd(builder.load(place, align=4), builder.fmul(factors, a))
+            builder.store(total, place, align=4)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def fetch_row(typing_context: Any, table: Any, row: Any) -> Any:
+    """Ask for a row of a float32 table that will be read or written soon; nothing else happens."""
+    signature = types.void(table, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        array = make_array(sig.args[0])(context, builder, args[0])
+        width = builder.extract_value(array.shape, 1)
+        first = builder.mul(args[1], width)
+        pointer, code = I8.as_pointer(), ir.Constant(I32, 1)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, I32, I32, I32])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        with cgutils.for_range_slice(builder, ir.Constant(I64, 0), width, ir.Constant(I64, 16)) as (at, _):
+            place = builder.bitcast(builder.gep(array.data, [builder.add(first, at)]), pointer)
+            builder.call(ask, [place, ir.Constant(I32, 0), ir.Constant(I32, 3), code])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 def _multiply_pairs(builder: Any, unsigned: Any, signed: Any) -> Any:
     """Sum of two neighbouring products u8 x s8 in 16 bits; the clamp makes it one instruction on x86."""
     wide = ir.VectorType(I32, 16)

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import kernel
+from whyrank.kernels.lanes import LANES, add_scaled, dot, fetch_row
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
+AHEAD = 6  # rows are asked for so many entries before they are used
 
 
 @kernel
@@ -109,29 +111,28 @@ def spread_gradients(
     d = grad_a.shape[1]
     for k in range(dx.shape[0]):
         for j in range(places[2 * k], places[2 * k + 1]):
-            w, e = weights[j], numbers[j]
-            touched_a[e] = 1
-            for q in range(d):
-                grad_a[e, q] += w * dx[k, q]
+            touched_a[numbers[j]] = 1
+            _add_row(weights[j], dx, k, 0, grad_a, numbers[j], 0, d)
         for j in range(places[2 * k + 1], places[2 * k + 2]):
-            w, e = weights[j], numbers[j]
-            touched_b[e] = 1
-            for q in range(grad_b.shape[1]):
-                grad_b[e, q] += w * dx[k, d + q]
+            touched_b[numbers[j]] = 1
+            if j + AHEAD < len(numbers):
+                fetch_row(grad_b, numbers[j + AHEAD])
+            _add_row(weights[j], dx, k, d, grad_b, numbers[j], 0, grad_b.shape[1])
 
 
 @kernel
 def softmax_step(
     full: bool, evidence: bool, batch: Longs, target_indptr: Longs, targets: Ints,
     numbers: Ints, counts: Floats, places: Longs, x: Floats, keys: Floats, bias: Floats, log_share: Doubles,
-    theta: Doubles, mass: Floats, dx: Floats, dkeys: Floats, dbias: Floats, touched: NDArray[np.uint8], dtheta: Doubles,
+    powers: Doubles, theta: Doubles, mass: Floats, dx: Floats, dkeys: Floats, dbias: Floats,
+    touched: NDArray[np.uint8], dtheta: Doubles,
 ) -> float:  # fmt: skip
     """Loss and sparse gradients of a batch of records.
 
     `mass` comes in as exp of the base scores of the whole pool (full) or of a weighted sample of it, and goes out as
     the weights of the dense part of the gradient. Evidence multiplies exp(base) by (1 + A_u)(1 + A_i), where on each
     side A = exp(theta0) x n x share^-theta1 x (1 + N)^-theta2; the partition function gets the difference, exactly,
-    entry by entry.
+    entry by entry. `powers` holds share^-theta1 of both sides.
     """
     width, pool, loss = x.shape[1], len(bias), 0.0
     place_of = np.zeros(pool, np.int32)
@@ -141,13 +142,16 @@ def softmax_step(
         r, n, log_a, log_b = batch[k], 0, 0.0, 0.0
         if evidence:
             n, log_a, log_b = _evidence_of(
-                k, numbers, counts, places, log_share, theta, place_of, seen, amount_a, amount_b
+                k, numbers, counts, places, powers, theta, place_of, seen, amount_a, amount_b
             )
         z = 0.0
         for s in range(mass.shape[1]):
             z += mass[k, s]
         for c in range(n):
             e = seen[c]
+            if not full and c + AHEAD < n:
+                fetch_row(keys, seen[c + AHEAD])
+                fetch_row(dkeys, seen[c + AHEAD])
             base[c] = mass[k, e] if full else np.exp(min(_score(x, k, keys, e, bias), np.float32(60)))
             z += base[c] * ((1 + amount_a[c]) * (1 + amount_b[c]) - 1)
         begin, end = target_indptr[r], target_indptr[r + 1]
@@ -181,7 +185,7 @@ def softmax_step(
 
 @kernel
 def _evidence_of(
-    k: int, numbers: Ints, counts: Floats, places: Longs, log_share: Doubles, theta: Doubles,
+    k: int, numbers: Ints, counts: Floats, places: Longs, powers: Doubles, theta: Doubles,
     place_of: Ints, seen: Ints, amount_a: Doubles, amount_b: Doubles,
 ) -> tuple[int, float, float]:  # fmt: skip
     """Both sides' evidence of the k-th record, merged by explanation; answers how many, and log(1 + N) of the sides."""
@@ -196,12 +200,12 @@ def _evidence_of(
     n = 0
     for j in range(first, second):
         e = numbers[j]
-        seen[n], amount_a[n], amount_b[n] = e, counts[j] * scale_a * np.exp(-theta[1] * log_share[e]), 0.0
+        seen[n], amount_a[n], amount_b[n] = e, counts[j] * scale_a * powers[0, e], 0.0
         n += 1
         place_of[e] = n
     for j in range(second, third):
         e = numbers[j]
-        amount = counts[j] * scale_b * np.exp(-theta[4] * log_share[e])
+        amount = counts[j] * scale_b * powers[1, e]
         if place_of[e] > 0:
             amount_b[place_of[e] - 1] = amount
         else:
@@ -223,21 +227,24 @@ def _theta(dtheta: Doubles, g_a: float, g_b: float, log_share: float, log_a: flo
 
 @kernel
 def _score(x: Floats, k: int, keys: Floats, e: int, bias: Floats) -> np.float32:
-    """bias + x . key, in eight sums side by side so that it runs in vector lanes without reordering by the compiler."""
+    """bias + x . key, in a fixed order."""
     width = x.shape[1]
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.float32(0)
-    for q in range(0, width - 7, 8):
-        s0 += x[k, q] * keys[e, q]
-        s1 += x[k, q + 1] * keys[e, q + 1]
-        s2 += x[k, q + 2] * keys[e, q + 2]
-        s3 += x[k, q + 3] * keys[e, q + 3]
-        s4 += x[k, q + 4] * keys[e, q + 4]
-        s5 += x[k, q + 5] * keys[e, q + 5]
-        s6 += x[k, q + 6] * keys[e, q + 6]
-        s7 += x[k, q + 7] * keys[e, q + 7]
-    for q in range(width - width % 8, width):
-        s0 += x[k, q] * keys[e, q]
-    return bias[e] + (((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7)))
+    lanes = width - width % LANES
+    total = dot(x, k * width, keys, e * width, lanes)
+    for q in range(lanes, width):
+        total += x[k, q] * keys[e, q]
+    return bias[e] + total
+
+
+@kernel
+def _add_row(
+    factor: np.float32, x: Floats, row: int, x_first: int, y: Floats, to: int, y_first: int, width: int
+) -> None:
+    """y[to, y_first ..] += factor * x[row, x_first ..], so many columns."""
+    lanes = width - width % LANES
+    add_scaled(factor, x, row * x.shape[1] + x_first, y, to * y.shape[1] + y_first, lanes)
+    for q in range(lanes, width):
+        y[to, y_first + q] += factor * x[row, x_first + q]
 
 
 @kernel
@@ -245,9 +252,8 @@ def _add(
     g: np.float32, x: Floats, k: int, keys: Floats, e: int,
     dx: Floats, dkeys: Floats, dbias: Floats, touched: NDArray[np.uint8], width: int,
 ) -> None:  # fmt: skip
-    for q in range(width):
-        dx[k, q] += g * keys[e, q]
-        dkeys[e, q] += g * x[k, q]
+    _add_row(g, keys, e, 0, dx, k, 0, width)
+    _add_row(g, x, k, 0, dkeys, e, 0, width)
     dbias[e] += g
     touched[e] = 1
 
@@ -301,11 +307,12 @@ def collect(grads: Floats, touched: NDArray[np.uint8], total: Floats, first: int
         if found:
             touched[0, e] = 1
             for q in range(total.shape[1]):
-                g = np.float32(0)
-                for part in range(len(grads)):
-                    g += grads[part, e, q]
+                total[e, q] = grads[0, e, q]
+                grads[0, e, q] = 0
+            for part in range(1, len(grads)):
+                for q in range(total.shape[1]):
+                    total[e, q] += grads[part, e, q]
                     grads[part, e, q] = 0
-                total[e, q] = g
 
 
 @kernel

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from whyrank.kernels import profile as kernels
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
+Result = TypeVar("Result")
 
 # A batch is cut into so many parts, whatever the number of threads: their gradients are added in order.
 PARTS = 2
@@ -191,7 +192,7 @@ class Crew:
         self.threads = max(1, min(threads or os.cpu_count() or 1, PARTS))
         self.pool = ThreadPoolExecutor(self.threads)
 
-    def parts(self, work: Callable[[int], NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+    def parts(self, work: Callable[[int], Result]) -> list[Result]:
         return list(self.pool.map(work, range(PARTS)))
 
     def rows(self, count: int, work: Callable[[int, int], object]) -> None:
@@ -275,7 +276,7 @@ class SoftmaxTraining:
         self.steps += 1
         rate *= min(1.0, self.steps / 30)
         parts = np.array_split(records, PARTS)
-        entries = [self._entries(part) for part in parts]
+        entries = self.crew.parts(lambda h: self._entries(parts[h]))
         drawn = None if self.full else self._draw()
         self._refresh(records, entries, drawn)
         keys, bias = self.keys.value, self.bias.x[:, 0]
@@ -285,7 +286,10 @@ class SoftmaxTraining:
             correction = np.log(SAMPLE * self.chance[drawn]).astype(np.float32)
             sample_keys, offset = keys[drawn], bias[drawn] - correction
         transposed = np.ascontiguousarray(sample_keys.T)
-        results = self.crew.parts(lambda h: self._part(h, parts[h], entries[h], drawn, sample_keys, transposed, offset))
+        powers = np.exp(-self.theta[[1, 4], None] * self.log_share)
+        results = self.crew.parts(
+            lambda h: self._part(h, parts[h], entries[h], drawn, sample_keys, transposed, offset, powers)
+        )
         self._update(sum(results, np.zeros(7))[1:], rate, 1 / len(records))
         return float(sum(result[0] for result in results))
 
@@ -332,6 +336,7 @@ class SoftmaxTraining:
         sample_keys: Floats,
         transposed: Floats,
         offset: Floats,
+        powers: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Gradients of one part of a batch, into buffers of its own; answers the loss and the gradient of theta."""
         numbers, counts, places = entries
@@ -346,7 +351,8 @@ class SoftmaxTraining:
         dkeys, dbias, touched = self.keys.grads[h], self.bias_grads[h, :, 0], self.keys.touched[h]
         result[0] = kernels.softmax_step(
             drawn is None, self.task.evidence, records, *self.task.targets[:2], numbers, counts, places, x,
-            self.keys.value, self.bias.x[:, 0], self.log_share, self.theta, mass, dx, dkeys, dbias, touched, result[1:],
+            self.keys.value, self.bias.x[:, 0], self.log_share, powers, self.theta, mass, dx, dkeys, dbias, touched,
+            result[1:],
         )  # fmt: skip
         dx += mass @ sample_keys
         if drawn is None:
