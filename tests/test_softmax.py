@@ -1,0 +1,95 @@
+"""Softmax training of profiles: its loss and gradients against a plain oracle and its finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from whyrank import Profile, Triplets
+from whyrank.kernels.lanes import LANES
+from whyrank.training.softmax import SoftmaxSettings, SoftmaxTraining
+
+Doubles = NDArray[np.float64]
+FACTORS = 5  # both sides are ten columns: one group of lanes and a rest
+
+
+@pytest.fixture
+def training(data: Triplets) -> SoftmaxTraining:
+    made = SoftmaxTraining(Profile().task(data, None), SoftmaxSettings(factors=FACTORS, threads=1))
+    assert made.width % LANES
+    rng = np.random.default_rng(1)  # larger than at the start, so that every part of the gradient shows
+    for vectors in (made.keys, *made.inputs):
+        vectors.own.x[:] = rng.normal(0, 0.5, vectors.own.x.shape)
+    made.theta[:] = rng.normal((-1, 0.5, 0.1, -1, 0.5, 0.2), 0.3)
+    return made
+
+
+def parameters(training: SoftmaxTraining) -> dict[str, Doubles]:
+    named = {"keys": training.keys.value, "first": training.inputs[0].value, "second": training.inputs[1].value}
+    named |= {"bias": training.bias.x[:, 0], "theta": training.theta}
+    return {name: np.array(array, np.float64) for name, array in named.items()}
+
+
+def plain_loss(data: Triplets, records: NDArray[np.int64], at: dict[str, Doubles]) -> float:
+    """The formulas of models/profile.py, record by record, over the whole pool."""
+    pool = len(data.explanations)
+    share = (data.popularity + 0.5) / data.popularity.sum()
+    total = 0.0
+    for r in records:
+        own = data.record_explanations.row(r)
+        logits, theta = at["bias"].copy(), at["theta"].reshape(2, 3)
+        rows = (data.user_explanations, data.record_user[r]), (data.item_explanations, data.record_item[r])
+        for side, (relation, row) in enumerate(rows):
+            counts = np.zeros(pool)
+            begin, end = relation.indptr[row], relation.indptr[row + 1]
+            counts[relation.indices[begin:end]] = relation.counts[begin:end]
+            counts[own] -= 1
+            x = counts @ at[("first", "second")[side]] / np.sqrt(max(counts.sum(), 1))
+            logits += at["keys"][:, side * FACTORS : (side + 1) * FACTORS] @ x
+            scale, of_share, of_activity = theta[side]
+            logits += np.log1p(np.exp(scale) * counts * share**-of_share * (1 + counts.sum()) ** -of_activity)
+        total -= logits[own].sum() - len(own) * np.log(np.exp(logits).sum())
+    return total
+
+
+def gradients(
+    training: SoftmaxTraining, records: NDArray[np.int64], drawn: NDArray[np.int32] | None
+) -> tuple[float, dict[str, Doubles]]:
+    """What a batch would collect, by the whole pool or by a sample."""
+    keys, bias = training.keys.value, training.bias.x[:, 0]
+    powers = np.exp(-training.theta[[1, 4], None] * training.log_share)
+    found = training._part(0, records, training._entries(records), drawn, keys, keys.T.copy(), bias, powers)
+    named = {"keys": training.keys.grads[0], "first": training.inputs[0].grads[0], "theta": found[1:]}
+    named |= {"second": training.inputs[1].grads[0], "bias": training.bias_grads[0, :, 0]}
+    return float(found[0]), {name: np.array(array, np.float64) for name, array in named.items()}
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_loss_and_gradients_are_those_of_the_formula(training: SoftmaxTraining, data: Triplets, sampled: bool) -> None:
+    """A sample that holds every explanation once stands for the pool."""
+    records, rng = np.arange(0, data.records, 7), np.random.default_rng(2)
+    drawn = np.arange(len(data.explanations), dtype=np.int32) if sampled else None
+    loss, gradient = gradients(training, records, drawn)
+    at, small = parameters(training), 1e-4
+    assert loss == pytest.approx(plain_loss(data, records, at), rel=1e-4)
+    for name, values in at.items():
+        busiest = np.argsort(-np.abs(gradient[name]).reshape(-1))[:40]
+        for place in rng.permutation(busiest)[:8]:
+            sides = []
+            for step in (small, -small):
+                moved = values.copy()
+                moved.reshape(-1)[place] += step
+                sides.append(plain_loss(data, records, at | {name: moved}))
+            slope = (sides[0] - sides[1]) / (2 * small)
+            assert gradient[name].reshape(-1)[place] == pytest.approx(slope, rel=2e-3, abs=2e-3), (name, place)
+
+
+def test_threads_do_not_change_what_is_learned(data: Triplets) -> None:
+    states = []
+    for threads in (1, 2):
+        training = SoftmaxTraining(Profile().task(data, None), SoftmaxSettings(factors=FACTORS, threads=threads))
+        losses = [training.epoch() for _ in range(2)]
+        states.append((losses, training.state().arrays()))
+    assert states[0][0] == states[1][0]
+    assert all(np.array_equal(states[0][1][name], states[1][1][name]) for name in states[0][1])
