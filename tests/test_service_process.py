@@ -108,6 +108,15 @@ def test_requests_under_way_are_answered_before_the_end(tmp_path: Path, world: W
         assert service.process.wait(60) in (0, -signal.SIGTERM)
 
 
+def test_workers_end_when_the_service_is_killed(tmp_path: Path, world: World) -> None:
+    with Process("serve", str(world.folder / "pop"), "--store", store_of(tmp_path), "--workers", "2") as service:
+        service.process.kill()
+        assert service.process.stderr is not None
+        service.process.stderr.read()  # to the end of what the last worker writes
+        with pytest.raises(urllib.error.URLError):
+            ask(service.url + "healthz")
+
+
 def test_answers_survive_a_kill(tmp_path: Path, world: World) -> None:
     arguments = ["serve", str(world.folder / "pop"), str(world.folder / "rand")]
     arguments += ["--split", str(world.folder / "split"), "--store", store_of(tmp_path)]

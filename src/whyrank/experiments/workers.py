@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing.connection import wait as wait_for
 from typing import Any, Protocol
 
 from whyrank.errors import WhyrankError
+from whyrank.parent import end_with_parent
 
 
 class Workers(Protocol):
@@ -65,11 +63,4 @@ def processes(count: int) -> Iterator[Processes]:
 def _settle() -> None:
     """Be gone at once when the user interrupts, and when the process that asked is no more."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def follow() -> None:
-        wait_for([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
+    end_with_parent()

@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from whyrank.parent import end_with_parent
 from whyrank.service import routes, routes_study
 from whyrank.service.guard import Guard
 from whyrank.service.measures import Measures
@@ -40,6 +41,7 @@ class Status(BaseModel):
 
 def from_environment() -> Guard:
     """What a worker of uvicorn runs."""
+    end_with_parent()
     return create_app(Settings.from_environment())
 
 
