@@ -22,12 +22,12 @@ STYLE = """
 body { margin: 0 auto; max-width: 60rem; padding: 2rem 1rem 4rem; background: var(--paper); color: var(--ink);
   font: 16px/1.55 system-ui, sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; }
-p.note { color: var(--soft); font-size: .9rem; } .scroll { overflow-x: auto; }
+p.note { color: var(--soft); font-size: .9rem; } .scroll { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
 th, td { padding: .4rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:first-child, td:first-child, td.text, th.text { text-align: left; white-space: normal; }
 td.best { background: var(--best); font-weight: 600; }
-.figure { overflow-x: auto; } .figure svg { width: 100%; max-width: 46rem; min-width: 24rem; height: auto; }
+.figure { overflow-x: auto; } .figure svg { width: 100%; max-width: 46rem; min-width: 20rem; height: auto; }
 figure { margin: 1rem 0; } figcaption { color: var(--soft); font-size: .9rem; }
 nav { font-size: .9rem; } nav a { display: inline-block; margin: .1rem .9rem .1rem 0; } a { color: inherit; }
 td.long { white-space: normal; text-align: left; min-width: 9rem; }
