@@ -36,7 +36,7 @@ from whyrank.cluster.partitions import Cut
 from whyrank.cluster.plan import Sizes, plan_fit
 from whyrank.cluster.positives import Columns, collect, read_part, scatter
 from whyrank.cluster.session import Cluster, connect
-from whyrank.cluster.solver import ClusterSolver
+from whyrank.cluster.solver import ClusterSolver, Job
 from whyrank.cluster.store import Store
 from whyrank.data.simulate import simulate
 from whyrank.data.triplets import Triplets
@@ -107,7 +107,7 @@ def remote(model: FactorModel, data: Dataset) -> tuple[tuple[float, float], int,
     """Seconds, tasks and bytes of an epoch."""
     tables = model.tables(data)  # type: ignore[arg-type]
     cluster = Counted()
-    solver = ClusterSolver(cluster, data, tables, passes_of(model), model.settings(Run()), SHARDS)
+    solver = ClusterSolver(Job(cluster, data, tables, passes_of(model), model.settings(Run())))
     solver.start()
     cluster.gather([cluster.submit(len, part) for parts in solver.parts.values() for part in parts])
     seconds = best(lambda number: solver.epoch(number), clock=worker_seconds)

@@ -1,7 +1,8 @@
-"""What the cluster's room does without a cluster: its store, its plan, and the flagship's way of going on."""
+"""What the cluster's room does without a cluster: its store, its plan, the flagship from parts, and going on."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +11,13 @@ import numpy as np
 import polars as pl
 import pytest
 
+from one_process import OneProcess
+from whyrank.cluster.fit import fit, put_data
 from whyrank.cluster.plan import Sizes, plan_fit
 from whyrank.cluster.session import connect
 from whyrank.cluster.store import Store
 from whyrank.data import Split, Triplets
+from whyrank.data.simulate import simulate
 from whyrank.errors import ArtifactError, ClusterError, ParameterError
 from whyrank.models import BPER, CD, POP, Profile, ProfileJ
 from whyrank.training import Epoch, Monitor, Run, Storage
@@ -53,6 +57,62 @@ def test_a_plan_grows_with_the_data_and_names_what_takes_longest() -> None:
     assert "what takes longest: " in plans[1].text()
     with pytest.raises(ParameterError, match="train in blocks"):
         plan_fit(POP(), small)
+
+
+class Heard(Monitor):
+    """Remembers the loss of every epoch."""
+
+    def __init__(self) -> None:
+        self.losses: list[tuple[int, float]] = []
+
+    def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
+        self.losses.append((epoch.number, epoch.loss))
+        return False
+
+
+def arrays(folder: Path) -> dict[str, object]:
+    """The SHA-256 of every array of a model folder."""
+    files = json.loads((folder / "manifest.json").read_text())["files"]
+    return {name: about for name, about in files.items() if name.startswith("arrays/")}
+
+
+FLAGSHIP = {"factors": 4, "epochs": 2, "item_epochs": 2}
+
+
+@pytest.mark.parametrize("pool", [120, 3500])  # summed whole, and by a sample
+def test_the_flagship_learns_the_same_bits_from_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: int
+) -> None:
+    data = simulate("small", users=300, items=80, explanations=pool, records=2500, triplets=4000, seed=0)
+    data = data.take(np.random.default_rng(1).permutation(data.records))  # records need not lie user by user
+    cluster, store, here, there, again = OneProcess(), Store.at(tmp_path / "store"), Heard(), Heard(), Heard()
+    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    monkeypatch.setattr("whyrank.cluster.records.BATCHES", 5)
+    mine = arrays(ProfileJ(**FLAGSHIP).fit(data, run=Run(monitors=(here,))).save(tmp_path / "here"))
+    parts = put_data(data, store)
+    assert arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "there", Run(monitors=(there,)))) == mine
+    assert there.losses == here.losses
+    assert len(there.losses) == 5
+    manifest = store.read_document("profile/manifest")  # as a killed driver would have left it
+    assert manifest is not None
+    del manifest["stages"]["items"]
+    store.write_document("profile/manifest", manifest)
+    resumed = Run(resume=True, monitors=(again,))
+    assert arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "again", resumed)) == mine
+    assert again.losses == here.losses[3:]
+    assert cluster.tasks.count("choose") == 1
+    with pytest.raises(ArtifactError, match="other data or settings"):
+        fit(cluster, ProfileJ(**FLAGSHIP | {"factors": 5}), parts, tmp_path / "again", resumed)
+
+
+def test_the_flagship_learns_from_everything_where_nothing_can_be_held_out(
+    tiny: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = OneProcess()
+    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    mine = arrays(ProfileJ(**FLAGSHIP).fit(tiny).save(tmp_path / "here"))
+    made = fit(cluster, ProfileJ(**FLAGSHIP), put_data(tiny, Store.at(tmp_path / "store")), tmp_path / "there")
+    assert arrays(made) == mine
 
 
 def test_ray_is_not_imported_before_it_is_used() -> None:

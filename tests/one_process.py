@@ -1,0 +1,32 @@
+"""A cluster without machines, for what needs none: a task runs when it is sent, a reference is what it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from whyrank.cluster.session import Cluster
+
+
+class OneProcess(Cluster):
+    cpus, machines = 2, 1
+
+    def __init__(self) -> None:
+        self.tasks: list[str] = []
+
+    def submit(self, function: Callable[..., Any], *arguments: Any, cpus: float = 1) -> Any:
+        self.tasks.append(function.__name__)
+        return function(*arguments)
+
+    def submit_many(self, returns: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        found = self.submit(function, *arguments)
+        return [found] if returns == 1 else list(found)
+
+    def put(self, value: object) -> Any:
+        return value
+
+    def gather(self, references: Sequence[Any]) -> list[Any]:
+        return list(references)
+
+    def first(self, references: Sequence[Any], count: int = 1) -> tuple[list[Any], list[Any]]:
+        return list(references[:count]), list(references[count:])
