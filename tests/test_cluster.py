@@ -19,7 +19,7 @@ from whyrank.cluster.store import Store
 from whyrank.data import Split, Triplets
 from whyrank.data.simulate import simulate
 from whyrank.errors import ArtifactError, ClusterError, ParameterError
-from whyrank.models import BPER, CD, POP, Profile, ProfileJ
+from whyrank.models import BPER, BPERJ, BPR, CD, CDJ, PITF, POP, Model, Profile, ProfileJ
 from whyrank.training import Epoch, Monitor, Run, Storage
 
 
@@ -57,6 +57,16 @@ def test_a_plan_grows_with_the_data_and_names_what_takes_longest() -> None:
     assert "what takes longest: " in plans[1].text()
     with pytest.raises(ParameterError, match="train in blocks"):
         plan_fit(POP(), small)
+
+
+@pytest.mark.parametrize("kind", [BPER, BPERJ, CDJ, PITF, BPR])
+def test_the_loss_of_the_engine_is_told_as_it_is_here(data: Triplets, tmp_path: Path, kind: type[Model]) -> None:
+    settings = {"factors": 5, "epochs": 2, "shards": 3, "learning_rate": 0.05}
+    here, there = Heard(), Heard()
+    kind(**settings).fit(data, run=Run(monitors=(here,)))
+    parts = put_data(data, Store.at(tmp_path / "store"))
+    fit(OneProcess(), kind(**settings), parts, tmp_path / "there", Run(monitors=(there,)))
+    assert there.losses == here.losses
 
 
 class Heard(Monitor):

@@ -236,8 +236,7 @@ def bar_monitor(bar: Progress, label: str) -> Monitor:
         def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
             if self.task is None:
                 self.task = bar.add_task(f"fitting {label}", total=epoch.of, remark="")
-            loss = "" if epoch.loss != epoch.loss else f"loss {epoch.loss:.4f}, "  # a cluster does not look
-            remark = f"{loss}{epoch.updates_per_second / 1e6:.1f} M updates/s"
+            remark = f"loss {epoch.loss:.4f}, {epoch.updates_per_second / 1e6:.1f} M updates/s"
             bar.update(self.task, completed=epoch.number, total=epoch.of, remark=remark)
             return False
 

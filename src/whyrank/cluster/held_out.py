@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.cluster.dataset import Dataset, Side, changes, part_name, relation
-from whyrank.cluster.session import Cluster
+from whyrank.cluster.dataset import Dataset, Side, changes, part_name, relation, rows_of, stacked
+from whyrank.cluster.session import Cluster, Reference
 from whyrank.cluster.store import Arrays, Store
 from whyrank.data.csr import CSR
 from whyrank.models.profile import ASKED, CHECKED
@@ -50,12 +50,26 @@ def hold_out(cluster: Cluster, data: Dataset) -> Lesson:
         held = cluster.submit(choose, data, places, *first)
         users = [cluster.submit(learn_part, data, store, "user", part, held) for part in range(data.parts)]
         items = [cluster.submit(learn_part, data, store, "item", part, held) for part in range(data.parts)]
-        sizes = cluster.gather([cluster.submit(write_counts, store, *users, *items)])[0]
-        learn = _learned(data, store, *sizes)
-        cluster.gather([cluster.submit(check, data, learn, held) for check in (check_reasons, check_items)])
-        known = {"digest": data.digest, "records": sizes[0], "triplets": sizes[1]}
+        records, triplets = cluster.gather([cluster.submit(write_counts, store, *users, *items)])[0]
+        cluster.gather(_checks(cluster, data, _learned(data, store, records, triplets), held))
+        known = {"digest": data.digest, "records": records, "triplets": triplets}
         store.write_document("lesson", known)
     return Lesson(data, _learned(data, store, known["records"], known["triplets"]))
+
+
+def _checks(cluster: Cluster, data: Dataset, learn: Dataset, held: Reference) -> list[Reference]:
+    """Write what validation looks at."""
+    parts = range(data.parts)
+    sample = cluster.submit(sample_records, data, held)
+    records = cluster.submit(in_order, *(cluster.submit(of_records, data, part, sample) for part in parts))
+    said = [cluster.submit(said_by, learn, side, part, records) for side in ("user", "item") for part in parts]
+    users = cluster.submit(sample_users, *(cluster.submit(users_of, data, part, held) for part in parts))
+    relevant = [cluster.submit(items_of, data, part, held, users) for part in parts]
+    known = [cluster.submit(rows_of, learn, "user", "item", part, users) for part in parts]
+    return [
+        cluster.submit(write_reasons, learn.store, records, *said),
+        cluster.submit(write_items, learn.store, *relevant, *known),
+    ]
 
 
 def _learned(data: Dataset, store: Store, records: int, triplets: int) -> Dataset:
@@ -126,34 +140,64 @@ def write_counts(store: Store, *parts: Arrays) -> list[int]:
     return np.sum([part["sizes"] for part in users], axis=0).tolist()
 
 
-def check_reasons(data: Dataset, learn: Dataset, held: Longs) -> None:
-    """Write a sample of held-out records (as `sampled`), and what their users and items say in the learned ones."""
+def sample_records(data: Dataset, held: Longs) -> Longs:
+    """Those by which reasons are checked, as `sampled` takes them."""
     records = held if len(held) else np.arange(data.records)
-    records = records[np.sort(np.random.default_rng(0).permutation(len(records))[:CHECKED])]
-    found = [_of_records(data.part("user", part), records) for part in range(data.parts)]
-    entries = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+    return records[np.sort(np.random.default_rng(0).permutation(len(records))[:CHECKED])]
+
+
+def of_records(data: Dataset, part: int, records: Longs) -> Arrays:
+    """The triplets of some records that a part by user has; of all records if there are none."""
+    entries = data.part("user", part)
+    kept = _are_in(records, np.searchsorted(records, entries["record"]), entries["record"])
+    return {name: array[kept] for name, array in entries.items()} if len(records) else entries
+
+
+def in_order(*parts: Arrays) -> Arrays:
+    """Records with their user, item and explanations."""
+    entries = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.argsort(entries["record"], kind="stable")
     entries = {name: array[order] for name, array in entries.items()}
     starts = np.flatnonzero(changes(entries["record"]))
-    arrays: Arrays = {"indptr": np.append(starts, len(order)), "indices": entries["explanation"]}
-    for side in ("user", "item"):
-        rows, place = np.unique(entries[side][starts], return_inverse=True)
-        arrays[side] = place.astype(np.int32)
-        arrays |= _named(side, _rows(learn, side, "explanation", rows))
-    learn.store.write("check-reasons", arrays)
+    found: Arrays = {"indptr": np.append(starts, len(order)), "indices": entries["explanation"]}
+    return found | {side: entries[side][starts] for side in ("user", "item")}
 
 
-def check_items(data: Dataset, learn: Dataset, held: Longs) -> None:
-    """Write a sample of users with held-out items (as `Asked.of`), those items, and the learned ones."""
-    records = held if len(held) else np.arange(data.records)
-    parts = [_of_records(data.part("user", part), records) for part in range(data.parts)]
-    users = np.concatenate([np.unique(part["user"]) for part in parts])
-    users = np.sort(np.random.default_rng(0).permutation(users)[:ASKED])
-    user, item = (np.concatenate([part[name] for part in parts]) for name in ("user", "item"))
-    asked = np.isin(user, users)
-    relevant = CSR.from_pairs(np.searchsorted(users, user[asked]), item[asked], len(users), data.item_count)
-    arrays: Arrays = {"indptr": relevant.indptr, "indices": relevant.indices}
-    learn.store.write("check-items", arrays | _named("user", _rows(learn, "user", "item", users)))
+def said_by(learn: Dataset, side: Side, part: int, records: Arrays) -> CSR:
+    """What the users (or items) of records say in a part."""
+    return rows_of(learn, side, "explanation", part, np.unique(records[side]))
+
+
+def write_reasons(store: Store, records: Arrays, *said: CSR) -> None:
+    """The sample of held-out records, and what their users and items say in the learned ones."""
+    found: Arrays = {name: records[name] for name in ("indptr", "indices")}
+    for side, pieces in (("user", said[: len(said) // 2]), ("item", said[len(said) // 2 :])):
+        found[side] = np.unique(records[side], return_inverse=True)[1].astype(np.int32)
+        found |= _named(side, stacked(pieces))
+    store.write("check-reasons", found)
+
+
+def users_of(data: Dataset, part: int, held: Longs) -> NDArray[np.int32]:
+    return np.unique(of_records(data, part, held)["user"])
+
+
+def sample_users(*parts: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Those by which the ranking of items is checked, as `Asked.of` takes them."""
+    return np.sort(np.random.default_rng(0).permutation(np.concatenate(parts))[:ASKED])
+
+
+def items_of(data: Dataset, part: int, held: Longs, users: NDArray[np.int32]) -> CSR:
+    """The held-out items of those of some users that a part has."""
+    entries, (first, end) = of_records(data, part, held), data.bounds("user")[part : part + 2]
+    mine = users[(users >= first) & (users < end)] - first
+    return relation(entries, "user", "item", first, end - first, data.item_count).take(mine)
+
+
+def write_items(store: Store, *rows: CSR) -> None:
+    """The held-out items of the sample of users, and the learned ones."""
+    relevant, known = stacked(rows[: len(rows) // 2]), stacked(rows[len(rows) // 2 :])
+    found: Arrays = {"indptr": relevant.indptr, "indices": relevant.indices}
+    store.write("check-items", found | _named("user", known))
 
 
 def _are_in(numbers: Longs, at: Longs, asked: Longs) -> NDArray[np.bool_]:
@@ -162,24 +206,6 @@ def _are_in(numbers: Longs, at: Longs, asked: Longs) -> NDArray[np.bool_]:
     inside = at < len(numbers)
     found[inside] = numbers[at[inside]] == asked[inside]
     return found
-
-
-def _of_records(entries: Arrays, records: Longs) -> Arrays:
-    kept = _are_in(records, np.searchsorted(records, entries["record"]), entries["record"])
-    return {name: array[kept] for name, array in entries.items()}
-
-
-def _rows(learn: Dataset, side: Side, columns: str, rows: NDArray[np.int32]) -> CSR:
-    """Some rows of a relation, ascending, from the parts that have them."""
-    width = learn.item_count if columns == "item" else learn.explanation_count
-    pieces = []
-    for part, (first, end) in enumerate(pairwise(learn.bounds(side))):
-        mine = rows[(rows >= first) & (rows < end)]
-        if len(mine):
-            pieces.append(relation(learn.part(side, part), side, columns, first, end - first, width).take(mine - first))
-    sizes = np.concatenate([piece.sizes() for piece in pieces])
-    indices, counts = (np.concatenate([piece[column] for piece in pieces]) for column in (1, 2))
-    return CSR(np.concatenate([[0], np.cumsum(sizes)]), indices, counts)
 
 
 def _named(side: str, rows: CSR) -> Arrays:

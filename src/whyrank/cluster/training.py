@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from whyrank.cluster.loss import ClusterLoss
 from whyrank.cluster.session import LOSSES, Lost
 from whyrank.cluster.solver import ClusterSolver, Job
 from whyrank.cluster.store import Store
@@ -60,6 +61,7 @@ class _Training:
         self.cluster, self.settings, self.shards, self.monitors = job.cluster, job.settings, job.shards, monitors
         self.store, self.tables = job.data.store, job.tables
         self.solver = ClusterSolver(job)
+        self.loss = ClusterLoss(job) if monitors else None
         self.mark = fingerprint(job)
 
     def last(self) -> State | None:
@@ -126,7 +128,8 @@ class _Training:
 
     def _report(self, done: int, speed: float, seconds: float, mine: int) -> None:
         last = self.settings.epochs
-        report = Epoch(done, last, float("nan"), speed, seconds, seconds / max(mine, 1) * (last - done))
+        loss = self.loss.mean(self.solver) if self.loss else float("nan")
+        report = Epoch(done, last, loss, speed, seconds, seconds / max(mine, 1) * (last - done))
         for monitor in self.monitors:
             monitor.on_epoch(report, None)
 
