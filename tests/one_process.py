@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from whyrank.cluster.session import Cluster
+from whyrank.data.simulate_reviews import simulate_reviews
 
 
 class OneProcess(Cluster):
@@ -30,3 +32,12 @@ class OneProcess(Cluster):
 
     def first(self, references: Sequence[Any], count: int = 1) -> tuple[list[Any], list[Any]]:
         return list(references[:count]), list(references[count:])
+
+
+def reviews_in_files(folder: Path) -> list[Path]:
+    """Reviews to mine, in three files."""
+    reviews = simulate_reviews("small", users=150, items=40, explanations=80, records=1500, triplets=2600, seed=3)
+    files = [folder / f"{number}.parquet" for number in range(3)]
+    for number, file in enumerate(files):
+        reviews[number * 500 : (number + 1) * 500].write_parquet(file)
+    return files

@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from one_process import OneProcess
+from one_process import OneProcess, reviews_in_files
+from whyrank.cluster import near_duplicates as near
 from whyrank.cluster.fit import fit, put_data
+from whyrank.cluster.mining import mine_files
 from whyrank.cluster.plan import Sizes, plan_fit
 from whyrank.cluster.session import connect
 from whyrank.cluster.store import Store
 from whyrank.data import Split, Triplets
 from whyrank.data.simulate import simulate
 from whyrank.errors import ArtifactError, ClusterError, ParameterError
+from whyrank.mining import Mined, MiningRules, mine
+from whyrank.mining.groups import Wordings
 from whyrank.models import BPER, BPERJ, BPR, CD, CDJ, PITF, POP, Model, Profile, ProfileJ
 from whyrank.training import Epoch, Monitor, Run, Storage
 
@@ -186,3 +193,52 @@ def test_a_split_by_hash_depends_on_ids_alone(data: Triplets) -> None:
     assert parts(data.split(seed=2, method="hash")) != whole
     shares = [sum(part == name for part in whole.values()) / len(whole) for name in ("test", "validation")]
     assert shares == pytest.approx([0.3, 0.07], abs=0.04)
+
+
+@pytest.mark.parametrize(("similarity", "ranges"), [(0.6, 5), (0.9, 1), (1.0, 2)])
+def test_mining_in_stages_gives_what_mining_here_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, similarity: float, ranges: int
+) -> None:
+    monkeypatch.setattr(OneProcess, "cpus", ranges)
+    files, rules = reviews_in_files(tmp_path), MiningRules(min_count=3, similarity=similarity)
+    here = mine(files, rules=rules)
+    mine_files(OneProcess(), files, tmp_path / "mined", tmp_path / "stages", rules=rules)
+    there = Mined.read(tmp_path / "mined")
+    assert there.frame().equals(here.frame())
+    assert there.explanations.equals(here.explanations)
+    assert there.wordings.equals(here.wordings)
+    assert there.rule_report() == here.rule_report()
+    assert (there.reviews, there.rejected, there.problems) == (here.reviews, here.rejected, here.problems)
+
+
+@given(
+    sets=st.lists(st.frozensets(st.integers(0, 30), min_size=1, max_size=12), min_size=1, max_size=25, unique=True),
+    similarity=st.sampled_from([0.3, 0.5, 0.8]),
+    ranges=st.integers(1, 4),
+)
+def test_bands_find_the_pairs_that_a_look_at_all_finds(
+    tmp_path_factory: pytest.TempPathFactory, sets: list[frozenset[int]], similarity: float, ranges: int
+) -> None:
+    folder = tmp_path_factory.mktemp("bands")
+    keys = np.arange(len(sets), dtype=np.uint64)
+    counts = np.ones(len(sets), np.int64)
+    whole = Wordings(keys, counts, counts, np.array([len(each) for each in sets], np.int32))
+    for place in range(ranges):
+        mine = [sorted(each) for each in sets[place::ranges]]
+        indptr = np.cumsum([0, *map(len, mine)])
+        hashes = np.array([n * 0x9E3779B97F4A7C15 % 2**64 for each in mine for n in each], np.uint64)
+        near.write_signatures(folder, place, whole.take(np.arange(place, len(sets), ranges)), indptr, hashes)
+    for place in range(ranges):
+        near.send_to_bands(folder, place, ranges, similarity)
+    for band in range(ranges):
+        near.join_band(folder, band, ranges, similarity)
+    near.unite(folder, ranges, 2)
+    pairs = [sorted(pair) for pair in zip(*(each.tolist() for each in near.near_keys(folder)), strict=True)]
+    expected = [
+        [a, b]
+        for a, b in combinations(range(len(sets)), 2)
+        if len(sets[a] & sets[b]) >= similarity * len(sets[a] | sets[b]) - 1e-9
+    ]
+    assert sorted(pairs) == expected
+    said_often = {end for pair in expected for end in pair}
+    assert set(np.flatnonzero(near.kept_of(folder, whole, 2)).tolist()) == said_often

@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 
 import ray_faults
+from one_process import reviews_in_files
 from whyrank.cli import main
 from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.experiments import run_jobs
@@ -29,7 +30,6 @@ from whyrank.cluster.session import Cluster, connect
 from whyrank.cluster.split import split_files
 from whyrank.cluster.store import Store
 from whyrank.data import read
-from whyrank.data.simulate_reviews import simulate_reviews
 from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ArtifactError, ClusterError, ParameterError, TrainingError
@@ -398,20 +398,13 @@ def test_the_flagship_learns_from_parts_and_goes_on_after_kills(
     assert facts(made) == here
 
 
-def test_mining_in_stages_gives_what_mining_here_gives(cluster: Cluster, tmp_path: Path) -> None:
-    reviews = simulate_reviews("small", users=150, items=40, explanations=80, records=1500, triplets=2600, seed=3)
-    files = [tmp_path / f"{number}.parquet" for number in range(3)]
-    for number, file in enumerate(files):
-        reviews[number * 500 : (number + 1) * 500].write_parquet(file)
+def test_mining_goes_on_when_a_worker_dies(cluster: Cluster, tmp_path: Path, fault: Callable[[str], Path]) -> None:
+    files = reviews_in_files(tmp_path)
     rules = MiningRules(min_count=3, similarity=0.6)
-    here = mine(files, rules=rules)
+    plans = [fault(f"kill-{name}") for name in ("cut_file", "join_band")]
     mine_files(cluster, files, tmp_path / "mined", tmp_path / "stages", rules=rules)
-    there = Mined.read(tmp_path / "mined")
-    assert there.frame().equals(here.frame())
-    assert there.explanations.equals(here.explanations)
-    assert there.wordings.equals(here.wordings)
-    assert there.rule_report() == here.rule_report()
-    assert (there.reviews, there.rejected, there.problems) == (here.reviews, here.rejected, here.problems)
+    assert not any(plan.exists() for plan in plans)
+    assert Mined.read(tmp_path / "mined").frame().equals(mine(files, rules=rules).frame())
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
