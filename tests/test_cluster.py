@@ -23,10 +23,25 @@ from whyrank.cluster.session import connect
 from whyrank.cluster.store import Store
 from whyrank.data import Split, Triplets
 from whyrank.data.simulate import simulate
-from whyrank.errors import ArtifactError, ClusterError, ParameterError
+from whyrank.errors import ArtifactError, ClusterError
 from whyrank.mining import Mined, MiningRules, mine
 from whyrank.mining.groups import Wordings
-from whyrank.models import BPER, BPERJ, BPR, CD, CDJ, PITF, POP, Model, Profile, ProfileJ
+from whyrank.models import (
+    BPER,
+    BPERJ,
+    BPR,
+    CD,
+    CDJ,
+    COUNTS,
+    MODELS,
+    PITF,
+    RUCF,
+    BPERPlus,
+    Model,
+    Profile,
+    ProfileJ,
+)
+from whyrank.models.factors import FactorModel
 from whyrank.training import Epoch, Monitor, Run, Storage
 
 
@@ -62,8 +77,41 @@ def test_a_plan_grows_with_the_data_and_names_what_takes_longest() -> None:
     assert plan_fit(CD(shards=8), large, 4, 4).tasks == 16 + 8 + 8**3 + 3 * 2 * 8
     assert plan_fit(BPER(), small, machines=1, cores=2).moved_bytes == 0
     assert "what takes longest: " in plans[1].text()
-    with pytest.raises(ParameterError, match="train in blocks"):
-        plan_fit(POP(), small)
+
+
+@pytest.mark.parametrize("kind", MODELS.values())
+def test_every_model_has_a_plan_that_says_what_limits_it(data: Triplets, kind: type[Model]) -> None:
+    size = Sizes.of(data)
+    plans = [plan_fit(kind(), each, 2, 2) for each in (size, grown(size, 100), grown(size, 10_000))]
+    assert 0 < plans[0].here_seconds < plans[1].here_seconds < plans[2].here_seconds
+    assert plans[0].here_bytes < plans[1].here_bytes < plans[2].here_bytes
+    assert plans[0].on_cluster == issubclass(kind, FactorModel | Profile)
+    assert plans[0].on_cluster == (plans[0].epoch_seconds > 0)
+    assert f"what takes longest: {plans[0].here_limit}" in plans[0].text()
+    assert json.loads(json.dumps(plans[0].as_dict()))["bottleneck"] in plans[0].text()
+
+
+def grown(size: Sizes, times: int) -> Sizes:
+    counts = (size.users, size.items, size.explanations, size.records, size.triplets)
+    return Sizes(*(count * times for count in counts), size.profile, (size.shared or 0) * times)
+
+
+def test_a_plan_follows_what_a_model_is_set_to() -> None:
+    size = Sizes(10**5, 10**4, 10**4, 10**6, 2 * 10**6)
+    longer = {
+        BPERPlus(features=np.zeros(1)): BPERPlus(),
+        BPERPlus(): BPERPlus(start="bper"),
+        COUNTS(user_smoothing=1.0, item_smoothing=1.0, power=1.0): COUNTS(),
+        RUCF(): RUCF(neighbours=5),
+        Profile(): Profile(factors=64),
+        Profile(words=False): ProfileJ(),
+        BPER(epoch_unit="records"): BPER(),
+    }
+    for shorter, long in longer.items():
+        assert plan_fit(shorter, size, 1, 2).here_seconds < plan_fit(long, size, 1, 2).here_seconds, repr(long)
+    there = plan_fit(Profile(), size, 4, 2)
+    assert there.machine_bytes < there.here_bytes
+    assert not plan_fit(BPER(solver="sequential"), size, 4, 2).on_cluster
 
 
 @pytest.mark.parametrize("kind", [BPER, BPERJ, CDJ, PITF, BPR])

@@ -246,4 +246,4 @@ def _texts(folder: Path, files: int, sentences: np.ndarray[tuple[int], np.dtype[
 
 
 def _read_wordings(path: Path) -> Wordings:
-    return Wordings(**near.read_arrays(path))  # type: ignore[arg-type]
+    return Wordings(**near.read_arrays(path))

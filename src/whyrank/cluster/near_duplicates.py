@@ -25,7 +25,7 @@ SPREAD, HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 
 def write_arrays(path: Path, arrays: Arrays) -> None:
     with new_file(path) as aside, aside.open("wb") as handle:
-        np.savez(handle, **arrays)
+        np.savez(handle, **arrays)  # type: ignore[arg-type]  # names are ours
 
 
 def read_arrays(path: Path) -> Arrays:
