@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,3 +42,9 @@ def reviews_in_files(folder: Path) -> list[Path]:
     for number, file in enumerate(files):
         reviews[number * 500 : (number + 1) * 500].write_parquet(file)
     return files
+
+
+def model_arrays(folder: Path) -> dict[str, object]:
+    """The SHA-256 of every array of a model folder."""
+    files = json.loads((folder / "manifest.json").read_text())["files"]
+    return {name: about for name, about in files.items() if name.startswith("arrays/")}

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from one_process import OneProcess, reviews_in_files
+from one_process import OneProcess, model_arrays, reviews_in_files
 from whyrank.cluster import near_duplicates as near
 from whyrank.cluster.fit import fit, put_data
 from whyrank.cluster.mining import mine_files
@@ -135,12 +135,6 @@ class Heard(Monitor):
         return False
 
 
-def arrays(folder: Path) -> dict[str, object]:
-    """The SHA-256 of every array of a model folder."""
-    files = json.loads((folder / "manifest.json").read_text())["files"]
-    return {name: about for name, about in files.items() if name.startswith("arrays/")}
-
-
 FLAGSHIP = {"factors": 4, "epochs": 2, "item_epochs": 2}
 
 
@@ -153,9 +147,9 @@ def test_the_flagship_learns_the_same_bits_from_parts(
     cluster, store, here, there, again = OneProcess(), Store.at(tmp_path / "store"), Heard(), Heard(), Heard()
     monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
     monkeypatch.setattr("whyrank.cluster.records.BATCHES", 5)
-    mine = arrays(ProfileJ(**FLAGSHIP).fit(data, run=Run(monitors=(here,))).save(tmp_path / "here"))
+    mine = model_arrays(ProfileJ(**FLAGSHIP).fit(data, run=Run(monitors=(here,))).save(tmp_path / "here"))
     parts = put_data(data, store)
-    assert arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "there", Run(monitors=(there,)))) == mine
+    assert model_arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "there", Run(monitors=(there,)))) == mine
     assert there.losses == here.losses
     assert len(there.losses) == 5
     manifest = store.read_document("profile/manifest")  # as a killed driver would have left it
@@ -163,7 +157,7 @@ def test_the_flagship_learns_the_same_bits_from_parts(
     del manifest["stages"]["items"]
     store.write_document("profile/manifest", manifest)
     resumed = Run(resume=True, monitors=(again,))
-    assert arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "again", resumed)) == mine
+    assert model_arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "again", resumed)) == mine
     assert again.losses == here.losses[3:]
     assert cluster.tasks.count("choose") == 1
     with pytest.raises(ArtifactError, match="other data or settings"):
@@ -175,9 +169,9 @@ def test_the_flagship_learns_from_everything_where_nothing_can_be_held_out(
 ) -> None:
     cluster = OneProcess()
     monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
-    mine = arrays(ProfileJ(**FLAGSHIP).fit(tiny).save(tmp_path / "here"))
+    mine = model_arrays(ProfileJ(**FLAGSHIP).fit(tiny).save(tmp_path / "here"))
     made = fit(cluster, ProfileJ(**FLAGSHIP), put_data(tiny, Store.at(tmp_path / "store")), tmp_path / "there")
-    assert arrays(made) == mine
+    assert model_arrays(made) == mine
 
 
 def test_ray_is_not_imported_before_it_is_used() -> None:
