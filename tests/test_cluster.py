@@ -152,6 +152,7 @@ def test_the_flagship_learns_the_same_bits_from_parts(
     assert model_arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "there", Run(monitors=(there,)))) == mine
     assert there.losses == here.losses
     assert len(there.losses) == 5
+    assert len(list((tmp_path / "store" / "profile").glob("*.safetensors"))) == 2  # the end of every stage
     manifest = store.read_document("profile/manifest")  # as a killed driver would have left it
     assert manifest is not None
     del manifest["stages"]["items"]

@@ -87,15 +87,19 @@ def fit_profile(cluster: Cluster, model: Profile, data: Dataset, output: Path, r
 
     for stage, racers in model.stages.items():
         standing = Standing(**manifest["stages"][stage]) if stage in manifest["stages"] else None
-        if standing is None:
-            starts = standings(start, *((stage, racer) for racer in range(racers)))
-            standing = max(starts, key=lambda each: each.score)  # the first of equals
-        while True:
+        written: list[Standing] = []
+        while standing is None or not standing.over:
+            if standing is None:
+                written = standings(start, *((stage, racer) for racer in range(racers)))
+                standing = max(written, key=lambda each: each.score)  # the first of equals
+            else:
+                written = [standing, *standings(go_on, (stage, standing))]
+                standing = written[-1]
             manifest["stages"][stage] = asdict(standing)
             data.store.write_document(f"{FOLDER}/manifest", manifest)
-            if standing.over:
-                break
-            standing = standings(go_on, (stage, standing))[0]
+            for other in written:
+                if other is not standing:
+                    data.store.remove(f"{other.name}.safetensors")
     ends = {stage: standing["name"] for stage, standing in manifest["stages"].items()}
     cluster.gather([cluster.submit(finish, plan, ends, output.resolve())])
     return output
