@@ -166,7 +166,7 @@ def _engine(model: FactorModel, sizes: Sizes, machines: int, cores: int) -> Plan
     table_bytes = sum(table.rows for table in tables.values()) * row
     seconds = sum(_seconds(one, positives, model.factors) for one in passes)
     sorting = sum(positives / SORTED for _ in passes)
-    tasks, moved, handed = 2 * shards * len(tables), table_bytes, 2 * table_bytes
+    tasks, moved, handed = 3 * shards * len(tables), table_bytes, 2 * table_bytes  # out, in, and a look at the loss
     for one in passes:
         three_way = not isinstance(one, PairwisePass)
         strata = shards * shards if three_way else shards
