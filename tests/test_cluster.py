@@ -15,13 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from one_process import OneProcess, model_arrays, reviews_in_files
+from whyrank.cli import main
 from whyrank.cluster import near_duplicates as near
 from whyrank.cluster.fit import fit, put_data
+from whyrank.cluster.ingest import ingest
 from whyrank.cluster.mining import mine_files
 from whyrank.cluster.plan import Sizes, plan_fit
 from whyrank.cluster.session import connect
 from whyrank.cluster.store import Store
-from whyrank.data import Split, Triplets
+from whyrank.data import Split, Triplets, read
 from whyrank.data.simulate import simulate
 from whyrank.errors import ArtifactError, ClusterError
 from whyrank.mining import Mined, MiningRules, mine
@@ -89,6 +91,18 @@ def test_every_model_has_a_plan_that_says_what_limits_it(data: Triplets, kind: t
     assert plans[0].on_cluster == (plans[0].epoch_seconds > 0)
     assert f"what takes longest: {plans[0].here_limit}" in plans[0].text()
     assert json.loads(json.dumps(plans[0].as_dict()))["bottleneck"] in plans[0].text()
+
+
+def test_the_command_plans_the_default_model(
+    data: Triplets, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data.write(tmp_path / "data.parquet")
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", str(tmp_path / "data.parquet"), "--plan", "--machines", "3", "--cores", "2"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("profile-j, ")
+    assert "Ray, 3 machines of 2 cores: " in printed
 
 
 def grown(size: Sizes, times: int) -> Sizes:
@@ -173,6 +187,20 @@ def test_the_flagship_learns_from_everything_where_nothing_can_be_held_out(
     mine = model_arrays(ProfileJ(**FLAGSHIP).fit(tiny).save(tmp_path / "here"))
     made = fit(cluster, ProfileJ(**FLAGSHIP), put_data(tiny, Store.at(tmp_path / "store")), tmp_path / "there")
     assert model_arrays(made) == mine
+
+
+def test_the_flagship_learns_from_a_folder_that_nobody_reads_whole(
+    data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, rows = OneProcess(), data.frame().sample(fraction=1, shuffle=True, seed=1)
+    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    (tmp_path / "files").mkdir()
+    for number in range(3):
+        part = rows[number::3]
+        (part.drop("text") if number == 2 else part).write_parquet(tmp_path / "files" / f"{number}.parquet")
+    mine = model_arrays(ProfileJ(**FLAGSHIP).fit(read(tmp_path / "files")).save(tmp_path / "here"))
+    parts = ingest(cluster, tmp_path / "files", Store.at(tmp_path / "store"), parts=3)
+    assert model_arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "there")) == mine
 
 
 def test_ray_is_not_imported_before_it_is_used() -> None:
