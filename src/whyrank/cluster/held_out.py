@@ -1,7 +1,7 @@
 """What `models.counts.held_out` does, on a data set in parts: a tenth of the records is held out, the rest is learned.
 
-The paper's split needs a random order of all records, which one machine draws (8 bytes a record, and as much again
-while it is turned around); whom a record is needed by is found part by part.
+The paper's split needs a random order of all records, which one machine draws and turns around (24 bytes a record);
+whom a record is needed by is found part by part.
 """
 
 from __future__ import annotations
