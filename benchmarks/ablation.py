@@ -23,8 +23,8 @@ from whyrank.training.softmax import Side, Task
 class WithoutEvidence(wr.Profile):
     """Profiles and popularity alone."""
 
-    def task(self, learn: Any, words: Any) -> Task:
-        return replace(super().task(learn, words), evidence=False)
+    def task(self, source: Any, popularity: Any, words: Any) -> Task:
+        return replace(super().task(source, popularity, words), evidence=False)
 
     def bonus(self, users: Any, items: Any, n: int) -> Any:
         return None
@@ -44,12 +44,11 @@ class WithoutSide(wr.Profile):
 
     side: int = 0
 
-    def task(self, learn: Any, words: Any) -> Task:
-        task = super().task(learn, words)
-        sides = list(task.sides)
+    def task(self, source: Any, popularity: Any, words: Any) -> Task:
+        sides = list(source.sides)
         gone = sides[self.side]
         sides[self.side] = Side(np.full(len(gone.rows), -1, np.int32), gone.relation, gone.own)
-        return replace(task, sides=tuple(sides))
+        return super().task(replace(source, sides=tuple(sides)), popularity, words)
 
     def queries(self, users: Any, items: Any) -> Any:
         return super().queries(*self._known(users, items))

@@ -4,10 +4,11 @@
     python benchmarks/ray_speed.py --times 0.05   # a quick look
 
 BPER, 20 factors, whole epochs with shuffling and sorting, the best of three, by wall clock and by processor time (which
-other processes disturb less; of the cluster: that of all its workers). The cluster is two nodes of one processor
-each on this machine: it shows what tasks and copies cost, not how a network behaves. Bytes are those of all objects
-that the tasks of an epoch hand on. The estimate is that of `whyrank fit --plan`, whose constants are rounded from what
-is printed here.
+other processes disturb less; of Ray: that of all its workers). Two processes are two workers of one processor each on
+one node of Ray, which share its memory; the cluster is two nodes of one processor each on this machine: it shows what
+tasks and copies cost, not how a network behaves. Bytes are those of all objects that the tasks of an epoch hand on. The
+estimate is that of `whyrank fit --plan`, whose constants are rounded from what is printed here; for models that do not
+train in blocks, a fit's processor time stands beside it.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from whyrank.cluster.partitions import Cut
 from whyrank.cluster.plan import Sizes, plan_fit
 from whyrank.cluster.positives import Columns, collect, read_part, scatter
 from whyrank.cluster.session import Cluster, connect
-from whyrank.cluster.solver import ClusterSolver
+from whyrank.cluster.solver import ClusterSolver, Job
 from whyrank.cluster.store import Store
 from whyrank.data.simulate import simulate
 from whyrank.data.triplets import Triplets
-from whyrank.models import BPER, PITF
+from whyrank.models import BPER, COUNTS, PITF, RUCF, BPERPlus, Model, Profile
 from whyrank.models.factors import FactorModel
 from whyrank.training import Run, Storage
 from whyrank.training.blocks import BlockSolver
@@ -48,6 +49,7 @@ from whyrank.training.crew import Crew
 
 ALL = np.empty(0, np.bool_)
 SHARDS = 4
+STORE = 2_000_000_000  # bytes of a node's object store
 LARGE = Sizes(100_000_000, 10_000_000, 1_000_000, 5_000_000_000, 10_000_000_000)
 
 
@@ -107,7 +109,7 @@ def remote(model: FactorModel, data: Dataset) -> tuple[tuple[float, float], int,
     """Seconds, tasks and bytes of an epoch."""
     tables = model.tables(data)  # type: ignore[arg-type]
     cluster = Counted()
-    solver = ClusterSolver(cluster, data, tables, passes_of(model), model.settings(Run()), SHARDS)
+    solver = ClusterSolver(Job(cluster, data, tables, passes_of(model), model.settings(Run())))
     solver.start()
     cluster.gather([cluster.submit(len, part) for parts in solver.parts.values() for part in parts])
     seconds = best(lambda number: solver.epoch(number), clock=worker_seconds)
@@ -135,6 +137,28 @@ def copying(cluster: Cluster, megabytes: int = 64, count: int = 10) -> float:
         if timed:
             return megabytes * 1e6 * count / (time.perf_counter() - begin)
     raise AssertionError
+
+
+def two_processes(model: FactorModel, data: Dataset) -> tuple[float, float]:
+    """Seconds of an epoch by two workers of one processor on one node."""
+    ray.init(address="local", num_cpus=2, object_store_memory=STORE, include_dashboard=False, log_to_driver=False)
+    try:
+        return remote(model, data)[0]
+    finally:
+        ray.shutdown()
+
+
+def beside_plan(model: Model, data: Triplets) -> None:
+    """The processor time of a second fit, by one thread, and what the plan says of it."""
+    for _ in range(2):
+        begin = time.process_time()
+        model.fit(data, run=Run(threads=1))
+        seconds = time.process_time() - begin
+    planned = plan_fit(model, data, 1, 1)
+    print(
+        f"{model!r}, pool of {len(data.explanations):,}: {seconds:.2f} s, planned {planned.here_seconds:.2f} s",
+        flush=True,
+    )
 
 
 def sorting(model: FactorModel, data: Dataset) -> float:
@@ -170,18 +194,27 @@ def main(times: float) -> None:
     speed("1 process, 1 thread", data, local(bper, data, 1))
     speed("1 process, 2 threads", data, local(bper, data, 2))
     speed("PITF, 1 process, 1 thread", data, local(pitf, data, 1))
-    size = {"num_cpus": 1, "object_store_memory": 2_000_000_000}
-    machines = Machines(initialize_head=True, head_node_args=size | {"node_ip_address": "127.0.0.2"})
-    machines.add_node(node_ip_address="127.0.0.3", **size)
-    with tempfile.TemporaryDirectory() as folder, connect(machines.address) as cluster:
+    with tempfile.TemporaryDirectory() as folder:
         parts = put_data(data, Store.at(Path(folder) / "store"))
         print(f"sorting into blocks, 1 process: {sorting(bper, parts) / 1e6:.1f} M positives/s", flush=True)
-        print(f"an empty task: {overhead(cluster) * 1e3:.2f} ms", flush=True)
-        print(f"a shard through a task: {copying(cluster) / 1e9:.2f} GB/s", flush=True)
-        seconds, tasks, moved = remote(bper, parts)
-        speed("loopback cluster, 2 nodes", data, seconds)
-        print(f"  an epoch: {tasks} tasks, {moved / 1e6:.0f} MB handed on ({moved / len(data):.0f} bytes a triplet)")
-    machines.shutdown()
+        speed("2 processes (Ray local, 2 workers of 1 processor)", data, two_processes(bper, parts))
+        size = {"num_cpus": 1, "object_store_memory": STORE}
+        machines = Machines(initialize_head=True, head_node_args=size | {"node_ip_address": "127.0.0.2"})
+        machines.add_node(node_ip_address="127.0.0.3", **size)
+        with connect(machines.address) as cluster:
+            print(f"an empty task: {overhead(cluster) * 1e3:.2f} ms", flush=True)
+            print(f"a shard through a task: {copying(cluster) / 1e9:.2f} GB/s", flush=True)
+            seconds, tasks, moved = remote(bper, parts)
+            speed("loopback cluster, 2 nodes", data, seconds)
+            print(
+                f"  an epoch: {tasks} tasks, {moved / 1e6:.0f} MB handed on ({moved / len(data):.0f} bytes a triplet)"
+            )
+        machines.shutdown()
+    for pool in (2_000, 10_000):
+        small = simulate("small", users=4000, items=800, explanations=pool, records=15_000, triplets=30_000, seed=0)
+        features = np.random.default_rng(0).standard_normal((len(small.explanations), 128))
+        for model in (Profile(epochs=1), COUNTS(), RUCF(neighbours=50), BPERPlus(features=features)):
+            beside_plan(model, small)
     print(f"\nplan for this data:\n{plan_fit(bper, data, 2, 1).text()}")
     for shards in (32, 64, 96, 128):
         print(f"\n{LARGE}\n{plan_fit(BPER(shards=shards), LARGE, 32, 16).text()}")

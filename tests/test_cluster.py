@@ -1,21 +1,49 @@
-"""What the cluster's room does without a cluster: its store, its plan, and the flagship's way of going on."""
+"""What the cluster's room does without a cluster: its store, its plan, the flagship from parts, and going on."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from one_process import OneProcess, model_arrays, reviews_in_files
+from whyrank.cli import main
+from whyrank.cluster import near_duplicates as near
+from whyrank.cluster.fit import fit, put_data
+from whyrank.cluster.ingest import ingest
+from whyrank.cluster.mining import mine_files
 from whyrank.cluster.plan import Sizes, plan_fit
 from whyrank.cluster.session import connect
 from whyrank.cluster.store import Store
-from whyrank.data import Split, Triplets
-from whyrank.errors import ArtifactError, ClusterError, ParameterError
-from whyrank.models import BPER, CD, POP, Profile, ProfileJ
+from whyrank.data import Split, Triplets, read
+from whyrank.data.simulate import simulate
+from whyrank.errors import ArtifactError, ClusterError
+from whyrank.mining import Mined, MiningRules, mine
+from whyrank.mining.groups import Wordings
+from whyrank.models import (
+    BPER,
+    BPERJ,
+    BPR,
+    CD,
+    CDJ,
+    COUNTS,
+    MODELS,
+    PITF,
+    RUCF,
+    BPERPlus,
+    Model,
+    Profile,
+    ProfileJ,
+)
+from whyrank.models.factors import FactorModel
 from whyrank.training import Epoch, Monitor, Run, Storage
 
 
@@ -47,12 +75,132 @@ def test_a_plan_grows_with_the_data_and_names_what_takes_longest() -> None:
     plans = [plan_fit(BPER(shards=64), size, machines=32, cores=16) for size in (small, large)]
     assert plans[0].epoch_seconds < plans[1].epoch_seconds
     assert plans[0].bottleneck == "one driver that sends out the tasks"
-    assert plans[1].tasks == 2 * (512 + 64 + 64 * 64) + 4 * 2 * 64
-    assert plan_fit(CD(shards=8), large, 4, 4).tasks == 16 + 8 + 8**3 + 3 * 2 * 8
+    assert plans[1].tasks == 2 * (512 + 64 + 64 * 64) + 4 * 3 * 64
+    assert plan_fit(CD(shards=8), large, 4, 4).tasks == 16 + 8 + 8**3 + 3 * 3 * 8
     assert plan_fit(BPER(), small, machines=1, cores=2).moved_bytes == 0
     assert "what takes longest: " in plans[1].text()
-    with pytest.raises(ParameterError, match="train in blocks"):
-        plan_fit(POP(), small)
+
+
+@pytest.mark.parametrize("kind", MODELS.values())
+def test_every_model_has_a_plan_that_says_what_limits_it(data: Triplets, kind: type[Model]) -> None:
+    size = Sizes.of(data)
+    plans = [plan_fit(kind(), each, 2, 2) for each in (size, grown(size, 100), grown(size, 10_000))]
+    assert 0 < plans[0].here_seconds < plans[1].here_seconds < plans[2].here_seconds
+    assert plans[0].here_bytes < plans[1].here_bytes < plans[2].here_bytes
+    assert plans[0].on_cluster == issubclass(kind, FactorModel | Profile)
+    assert plans[0].on_cluster == (plans[0].epoch_seconds > 0)
+    assert f"what takes longest: {plans[0].here_limit}" in plans[0].text()
+    assert json.loads(json.dumps(plans[0].as_dict()))["bottleneck"] in plans[0].text()
+
+
+def test_the_command_plans_the_default_model(
+    data: Triplets, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data.write(tmp_path / "data.parquet")
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", str(tmp_path / "data.parquet"), "--plan", "--machines", "3", "--cores", "2"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("profile-j, ")
+    assert "Ray, 3 machines of 2 cores: " in printed
+
+
+def grown(size: Sizes, times: int) -> Sizes:
+    counts = (size.users, size.items, size.explanations, size.records, size.triplets)
+    return Sizes(*(count * times for count in counts), size.profile, (size.shared or 0) * times)
+
+
+def test_a_plan_follows_what_a_model_is_set_to() -> None:
+    size = Sizes(10**5, 10**4, 10**4, 10**6, 2 * 10**6)
+    longer = {
+        BPERPlus(features=np.zeros(1)): BPERPlus(),
+        BPERPlus(): BPERPlus(start="bper"),
+        COUNTS(user_smoothing=1.0, item_smoothing=1.0, power=1.0): COUNTS(),
+        RUCF(): RUCF(neighbours=5),
+        Profile(): Profile(factors=64),
+        Profile(words=False): ProfileJ(),
+        BPER(epoch_unit="records"): BPER(),
+    }
+    for shorter, long in longer.items():
+        assert plan_fit(shorter, size, 1, 2).here_seconds < plan_fit(long, size, 1, 2).here_seconds, repr(long)
+    there = plan_fit(Profile(), size, 4, 2)
+    assert there.machine_bytes < there.here_bytes
+    assert not plan_fit(BPER(solver="sequential"), size, 4, 2).on_cluster
+
+
+@pytest.mark.parametrize("kind", [BPER, BPERJ, CDJ, PITF, BPR])
+def test_the_loss_of_the_engine_is_told_as_it_is_here(data: Triplets, tmp_path: Path, kind: type[Model]) -> None:
+    settings = {"factors": 5, "epochs": 2, "shards": 3, "learning_rate": 0.05}
+    here, there = Heard(), Heard()
+    kind(**settings).fit(data, run=Run(monitors=(here,)))
+    parts = put_data(data, Store.at(tmp_path / "store"))
+    fit(OneProcess(), kind(**settings), parts, tmp_path / "there", Run(monitors=(there,)))
+    assert there.losses == here.losses
+
+
+class Heard(Monitor):
+    """Remembers the loss of every epoch."""
+
+    def __init__(self) -> None:
+        self.losses: list[tuple[int, float]] = []
+
+    def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
+        self.losses.append((epoch.number, epoch.loss))
+        return False
+
+
+FLAGSHIP = {"factors": 4, "epochs": 2, "item_epochs": 2}
+
+
+@pytest.mark.parametrize("pool", [120, 3500])  # summed whole, and by a sample
+def test_the_flagship_learns_the_same_bits_from_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: int
+) -> None:
+    data = simulate("small", users=300, items=80, explanations=pool, records=2500, triplets=4000, seed=0)
+    data = data.take(np.random.default_rng(1).permutation(data.records))  # records need not lie user by user
+    cluster, store, here, there, again = OneProcess(), Store.at(tmp_path / "store"), Heard(), Heard(), Heard()
+    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    monkeypatch.setattr("whyrank.cluster.records.BATCHES", 5)
+    mine = model_arrays(ProfileJ(**FLAGSHIP).fit(data, run=Run(monitors=(here,))).save(tmp_path / "here"))
+    parts = put_data(data, store)
+    assert model_arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "there", Run(monitors=(there,)))) == mine
+    assert there.losses == here.losses
+    assert len(there.losses) == 5
+    assert len(list((tmp_path / "store" / "profile").glob("*.safetensors"))) == 2  # the end of every stage
+    manifest = store.read_document("profile/manifest")  # as a killed driver would have left it
+    assert manifest is not None
+    del manifest["stages"]["items"]
+    store.write_document("profile/manifest", manifest)
+    resumed = Run(resume=True, monitors=(again,))
+    assert model_arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "again", resumed)) == mine
+    assert again.losses == here.losses[3:]
+    assert cluster.tasks.count("choose") == 1
+    with pytest.raises(ArtifactError, match="other data or settings"):
+        fit(cluster, ProfileJ(**FLAGSHIP | {"factors": 5}), parts, tmp_path / "again", resumed)
+
+
+def test_the_flagship_learns_from_everything_where_nothing_can_be_held_out(
+    tiny: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = OneProcess()
+    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    mine = model_arrays(ProfileJ(**FLAGSHIP).fit(tiny).save(tmp_path / "here"))
+    made = fit(cluster, ProfileJ(**FLAGSHIP), put_data(tiny, Store.at(tmp_path / "store")), tmp_path / "there")
+    assert model_arrays(made) == mine
+
+
+def test_the_flagship_learns_from_a_folder_that_nobody_reads_whole(
+    data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, rows = OneProcess(), data.frame().sample(fraction=1, shuffle=True, seed=1)
+    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    (tmp_path / "files").mkdir()
+    for number in range(3):
+        part = rows[number::3]
+        (part.drop("text") if number == 2 else part).write_parquet(tmp_path / "files" / f"{number}.parquet")
+    mine = model_arrays(ProfileJ(**FLAGSHIP).fit(read(tmp_path / "files")).save(tmp_path / "here"))
+    parts = ingest(cluster, tmp_path / "files", Store.at(tmp_path / "store"), parts=3)
+    assert model_arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "there")) == mine
 
 
 def test_ray_is_not_imported_before_it_is_used() -> None:
@@ -116,3 +264,52 @@ def test_a_split_by_hash_depends_on_ids_alone(data: Triplets) -> None:
     assert parts(data.split(seed=2, method="hash")) != whole
     shares = [sum(part == name for part in whole.values()) / len(whole) for name in ("test", "validation")]
     assert shares == pytest.approx([0.3, 0.07], abs=0.04)
+
+
+@pytest.mark.parametrize(("similarity", "ranges"), [(0.6, 5), (0.9, 1), (1.0, 2)])
+def test_mining_in_stages_gives_what_mining_here_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, similarity: float, ranges: int
+) -> None:
+    monkeypatch.setattr(OneProcess, "cpus", ranges)
+    files, rules = reviews_in_files(tmp_path), MiningRules(min_count=3, similarity=similarity)
+    here = mine(files, rules=rules)
+    mine_files(OneProcess(), files, tmp_path / "mined", tmp_path / "stages", rules=rules)
+    there = Mined.read(tmp_path / "mined")
+    assert there.frame().equals(here.frame())
+    assert there.explanations.equals(here.explanations)
+    assert there.wordings.equals(here.wordings)
+    assert there.rule_report() == here.rule_report()
+    assert (there.reviews, there.rejected, there.problems) == (here.reviews, here.rejected, here.problems)
+
+
+@given(
+    sets=st.lists(st.frozensets(st.integers(0, 30), min_size=1, max_size=12), min_size=1, max_size=25, unique=True),
+    similarity=st.sampled_from([0.3, 0.5, 0.8]),
+    ranges=st.integers(1, 4),
+)
+def test_bands_find_the_pairs_that_a_look_at_all_finds(
+    tmp_path_factory: pytest.TempPathFactory, sets: list[frozenset[int]], similarity: float, ranges: int
+) -> None:
+    folder = tmp_path_factory.mktemp("bands")
+    keys = np.arange(len(sets), dtype=np.uint64)
+    counts = np.ones(len(sets), np.int64)
+    whole = Wordings(keys, counts, counts, np.array([len(each) for each in sets], np.int32))
+    for place in range(ranges):
+        mine = [sorted(each) for each in sets[place::ranges]]
+        indptr = np.cumsum([0, *map(len, mine)])
+        hashes = np.array([n * 0x9E3779B97F4A7C15 % 2**64 for each in mine for n in each], np.uint64)
+        near.write_signatures(folder, place, whole.take(np.arange(place, len(sets), ranges)), indptr, hashes)
+    for place in range(ranges):
+        near.send_to_bands(folder, place, ranges, similarity)
+    for band in range(ranges):
+        near.join_band(folder, band, ranges, similarity)
+    near.unite(folder, ranges, 2)
+    pairs = [sorted(pair) for pair in zip(*(each.tolist() for each in near.near_keys(folder)), strict=True)]
+    expected = [
+        [a, b]
+        for a, b in combinations(range(len(sets)), 2)
+        if len(sets[a] & sets[b]) >= similarity * len(sets[a] | sets[b]) - 1e-9
+    ]
+    assert sorted(pairs) == expected
+    said_often = {end for pair in expected for end in pair}
+    assert set(np.flatnonzero(near.kept_of(folder, whole, 2)).tolist()) == said_often

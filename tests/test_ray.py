@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 
 import ray_faults
+from one_process import reviews_in_files
 from whyrank.cli import main
 from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.explain import explain_files
@@ -24,12 +25,10 @@ from whyrank.cluster.fit import fit, put_data
 from whyrank.cluster.ingest import ingest
 from whyrank.cluster.mining import mine_files
 from whyrank.cluster.partitions import Cut
-from whyrank.cluster.profile import Source, fit_profile
 from whyrank.cluster.session import Cluster, connect
 from whyrank.cluster.split import split_files
 from whyrank.cluster.store import Store
 from whyrank.data import read
-from whyrank.data.simulate_reviews import simulate_reviews
 from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ArtifactError, ClusterError, ParameterError, TrainingError
@@ -40,7 +39,7 @@ from whyrank.experiments.tuning import tune
 from whyrank.mining import Mined, MiningRules, mine
 from whyrank.models import BPER, BPERJ, BPR, CD, CDJ, PITF, PITFJ, POP, Model, ProfileJ
 from whyrank.ranking.bulk import explain_file
-from whyrank.training import Epoch, Monitor, Storage
+from whyrank.training import Epoch, Monitor, Run, Storage
 
 try:
     import ray
@@ -170,10 +169,10 @@ def test_a_full_disk_is_an_error_that_says_so_and_the_run_goes_on_afterwards(
 ) -> None:
     fault("full")
     with pytest.raises(ClusterError, match=r"disk is full on .* \(127\.0\.0\.\d\).*No space left"):
-        fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", checkpoint_seconds=0)
+        fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", every=0)
     (full,) = plan.iterdir()
     full.unlink()
-    made = fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", resume=True)
+    made = fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", Run(resume=True))
     assert facts(made) == fitted_here(data, tmp_path / "here")
 
 
@@ -187,7 +186,7 @@ from whyrank.cluster.fit import fit
 from whyrank.cluster.session import connect
 from whyrank.cluster.store import Store
 from whyrank.models import BPERJ
-from whyrank.training import Monitor
+from whyrank.training import Monitor, Run
 
 class Tell(Monitor):
     def on_epoch(self, epoch, storage):
@@ -198,7 +197,7 @@ class Tell(Monitor):
 
 with connect(sys.argv[1]) as cluster:
     data = Dataset.load(Store.at(sys.argv[2]))
-    fit(cluster, BPERJ(**QUICK | {"epochs": 5}), data, Path(sys.argv[3]), monitors=[Tell()], checkpoint_seconds=0)
+    fit(cluster, BPERJ(**QUICK | {"epochs": 5}), data, Path(sys.argv[3]), Run(monitors=(Tell(),)), every=0)
 """
 
 
@@ -226,11 +225,11 @@ def test_a_killed_driver_is_resumed_by_another_one(
     assert driver.returncode == -signal.SIGKILL
     watch = Watch()
     model = BPERJ(**(QUICK | {"epochs": 5}))
-    made = fit(cluster, model, dataset, tmp_path / "there", resume=True, monitors=[watch])
+    made = fit(cluster, model, dataset, tmp_path / "there", Run(resume=True, monitors=(watch,)))
     assert watch.epochs == [3, 4, 5]  # what was written was not done again
     assert facts(made) == fitted_here(data, tmp_path / "here", BPERJ, epochs=5)
     with pytest.raises(ArtifactError, match="other data or settings"):
-        fit(cluster, BPERJ(**(QUICK | {"seed": 9})), dataset, tmp_path / "there", resume=True)
+        fit(cluster, BPERJ(**(QUICK | {"seed": 9})), dataset, tmp_path / "there", Run(resume=True))
 
 
 def test_a_node_removed_in_the_middle_of_an_epoch_changes_nothing(
@@ -270,7 +269,7 @@ def test_what_is_lost_is_learned_again_from_the_last_manifest(
         return epoch(self, number)
 
     monkeypatch.setattr(ClusterSolver, "epoch", losing)
-    made = fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", checkpoint_seconds=0)
+    made = fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", every=0)
     assert calls == [1, 2, 3, 3]
     assert facts(made) == fitted_here(data, tmp_path / "here")
 
@@ -387,39 +386,24 @@ def test_a_grid_searched_on_the_cluster_finds_the_same_best(cluster: Cluster, sp
 # -- flagship, mining --------------------------------------------------------------------------------------------------
 
 
-def test_the_flagship_races_on_the_cluster_and_goes_on_after_a_kill(
-    cluster: Cluster, data: Triplets, tmp_path: Path, fault: Callable[[str], Path]
+def test_the_flagship_learns_from_parts_and_goes_on_after_kills(
+    cluster: Cluster, data: Triplets, dataset: Dataset, tmp_path: Path, fault: Callable[[str], Path]
 ) -> None:
-    data.write(tmp_path / "data.parquet")
     model = ProfileJ(factors=4, epochs=2, item_epochs=2)
-    source = Source.of(model, tmp_path / "data.parquet", None, 1, None)
-    here = facts(model.fit(read(tmp_path / "data.parquet")).save(tmp_path / "here"))
-    plans = [fault(f"kill-{name}") for name in ("start", "go_on")]
-    made = fit_profile(cluster, source, Store.at(tmp_path / "store"), tmp_path / "there")
+    here = facts(model.fit(data).save(tmp_path / "here"))
+    plans = [fault(f"kill-{name}") for name in ("choose", "start", "find", "put_together", "go_on")]
+    made = fit(cluster, model, dataset, tmp_path / "there")
     assert not any(plan.exists() for plan in plans)
     assert facts(made) == here
-    store = Store.at(tmp_path / "store")  # as a killed driver would have left it
-    manifest = store.read_document("profile/manifest")
-    assert manifest is not None
-    del manifest["stages"]["items"]
-    store.write_document("profile/manifest", manifest)
-    assert facts(fit_profile(cluster, source, store, tmp_path / "there", resume=True)) == here
 
 
-def test_mining_in_stages_gives_what_mining_here_gives(cluster: Cluster, tmp_path: Path) -> None:
-    reviews = simulate_reviews("small", users=150, items=40, explanations=80, records=1500, triplets=2600, seed=3)
-    files = [tmp_path / f"{number}.parquet" for number in range(3)]
-    for number, file in enumerate(files):
-        reviews[number * 500 : (number + 1) * 500].write_parquet(file)
+def test_mining_goes_on_when_a_worker_dies(cluster: Cluster, tmp_path: Path, fault: Callable[[str], Path]) -> None:
+    files = reviews_in_files(tmp_path)
     rules = MiningRules(min_count=3, similarity=0.6)
-    here = mine(files, rules=rules)
+    plans = [fault(f"kill-{name}") for name in ("cut_file", "join_band")]
     mine_files(cluster, files, tmp_path / "mined", tmp_path / "stages", rules=rules)
-    there = Mined.read(tmp_path / "mined")
-    assert there.frame().equals(here.frame())
-    assert there.explanations.equals(here.explanations)
-    assert there.wordings.equals(here.wordings)
-    assert there.rule_report() == here.rule_report()
-    assert (there.reviews, there.rejected, there.problems) == (here.reviews, here.rejected, here.problems)
+    assert not any(plan.exists() for plan in plans)
+    assert Mined.read(tmp_path / "mined").frame().equals(mine(files, rules=rules).frame())
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------

@@ -8,15 +8,20 @@ from numpy.typing import NDArray
 
 from whyrank import Profile, Triplets
 from whyrank.kernels.lanes import LANES
-from whyrank.training.softmax import SoftmaxSettings, SoftmaxTraining
+from whyrank.models.profile import reason_records
+from whyrank.training.softmax import SoftmaxSettings, SoftmaxTraining, Task
 
 Doubles = NDArray[np.float64]
 FACTORS = 5  # both sides are ten columns: one group of lanes and a rest
 
 
+def task_of(data: Triplets) -> Task:
+    return Profile().task(reason_records(data), data.popularity, None)
+
+
 @pytest.fixture
 def training(data: Triplets) -> SoftmaxTraining:
-    made = SoftmaxTraining(Profile().task(data, None), SoftmaxSettings(factors=FACTORS, threads=1))
+    made = SoftmaxTraining(task_of(data), SoftmaxSettings(factors=FACTORS, threads=1))
     assert made.width % LANES
     rng = np.random.default_rng(1)  # larger than at the start, so that every part of the gradient shows
     for vectors in (made.keys, *made.inputs):
@@ -59,7 +64,8 @@ def gradients(
     """What a batch would collect, by the whole pool or by a sample."""
     keys, bias = training.keys.value, training.bias.x[:, 0]
     powers = np.exp(-training.theta[[1, 4], None] * training.log_share)
-    found = training._part(0, records, training._entries(records), drawn, keys, keys.T.copy(), bias, powers)
+    lists = training.task.source.of(records)  # type: ignore[attr-defined]
+    found = training._part(0, lists, drawn, keys, keys.T.copy(), bias, powers)
     named = {"keys": training.keys.grads[0], "first": training.inputs[0].grads[0], "theta": found[1:]}
     named |= {"second": training.inputs[1].grads[0], "bias": training.bias_grads[0, :, 0]}
     return float(found[0]), {name: np.array(array, np.float64) for name, array in named.items()}
@@ -88,7 +94,7 @@ def test_loss_and_gradients_are_those_of_the_formula(training: SoftmaxTraining, 
 def test_threads_do_not_change_what_is_learned(data: Triplets) -> None:
     states = []
     for threads in (1, 2):
-        training = SoftmaxTraining(Profile().task(data, None), SoftmaxSettings(factors=FACTORS, threads=threads))
+        training = SoftmaxTraining(task_of(data), SoftmaxSettings(factors=FACTORS, threads=threads))
         losses = [training.epoch() for _ in range(2)]
         states.append((losses, training.state().arrays()))
     assert states[0][0] == states[1][0]

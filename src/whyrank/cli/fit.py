@@ -143,26 +143,25 @@ def fit_on_cluster(
     json: bool,
 ) -> None:
     """The same fit by a cluster's machines; a folder of Parquet files is not read here at all."""
+    from whyrank.artifacts import add_report
     from whyrank.cluster.fit import PARTS, fit, put_data
     from whyrank.cluster.ingest import ingest
-    from whyrank.cluster.profile import Source, fit_profile
     from whyrank.cluster.session import connect
     from whyrank.cluster.store import Store
     from whyrank.data.files import is_parquet_folder
-    from whyrank.models.profile import Profile
+    from whyrank.training import History, Run
 
-    begin = time.perf_counter()
+    begin, history = time.perf_counter(), History()
     place = Store.at(f"{store}/whyrank-{output.name}" if store else output.parent / f".{output.name}.ray")
     with sole_writer(output), connect(address) as cluster, progress(json) as bar:
-        if isinstance(model, Profile):
-            source = Source.of(model, data, parse_columns(columns), number, threads)
-            fit_profile(cluster, source, place, output, resume=resume)
+        if is_parquet_folder(data):
+            parts = ingest(cluster, data, place, max(PARTS, cluster.cpus), parse_columns(columns))
         else:
-            if is_parquet_folder(data):
-                parts = ingest(cluster, data, place, max(PARTS, cluster.cpus), parse_columns(columns))
-            else:
-                parts = put_data(read_data(data, columns, on_error, number), place)
-            fit(cluster, model, parts, output, resume=resume, monitors=(bar_monitor(bar, model.id),))
+            parts = put_data(read_data(data, columns, on_error, number), place)
+        run = Run(threads=threads, monitors=(bar_monitor(bar, model.id), history), resume=resume)
+        fit(cluster, model, parts, output, run)
+        if history.rows:
+            add_report(output, {"training": history.rows})
     place.remove()
     seconds = time.perf_counter() - begin
     if json:
@@ -237,8 +236,7 @@ def bar_monitor(bar: Progress, label: str) -> Monitor:
         def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
             if self.task is None:
                 self.task = bar.add_task(f"fitting {label}", total=epoch.of, remark="")
-            loss = "" if epoch.loss != epoch.loss else f"loss {epoch.loss:.4f}, "  # a cluster does not look
-            remark = f"{loss}{epoch.updates_per_second / 1e6:.1f} M updates/s"
+            remark = f"loss {epoch.loss:.4f}, {epoch.updates_per_second / 1e6:.1f} M updates/s"
             bar.update(self.task, completed=epoch.number, total=epoch.of, remark=remark)
             return False
 

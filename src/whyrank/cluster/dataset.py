@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Literal
@@ -154,3 +154,18 @@ def relation(part: Arrays, rows: str, columns: str, first: int, count: int, widt
         once = changes(part["record"])
         row, column = row[once], column[once]
     return CSR.from_pairs(row, column, count, width)
+
+
+def rows_of(data: Dataset, side: Side, columns: str, number: int, rows: NDArray[np.int32]) -> CSR:
+    """Those of some rows, ascending, of a relation that a part has."""
+    first, end = data.bounds(side)[number : number + 2]
+    mine = rows[(rows >= first) & (rows < end)] - first
+    width = data.item_count if columns == "item" else data.explanation_count
+    return relation(data.part(side, number), side, columns, first, end - first, width).take(mine)
+
+
+def stacked(pieces: Sequence[CSR]) -> CSR:
+    """Rows below rows."""
+    columns = zip(*((piece.sizes(), piece.indices, piece.counts) for piece in pieces), strict=True)
+    sizes, indices, counts = (np.concatenate(column) for column in columns)
+    return CSR(np.concatenate([[0], np.cumsum(sizes)]), indices, counts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +17,10 @@ from whyrank.cluster.dataset import Dataset, Side, relation
 from whyrank.cluster.session import Cluster
 from whyrank.cluster.training import State
 from whyrank.data.csr import CSR
+from whyrank.models import Model
 from whyrank.models.factors import FactorModel
+
+Array = NDArray[np.generic] | Chunks
 
 RELATIONS: dict[str, tuple[Side, str]] = {
     "user_explanations": ("user", "explanation"),
@@ -26,23 +29,30 @@ RELATIONS: dict[str, tuple[Side, str]] = {
 }
 
 
-def write_model(cluster: Cluster, model: FactorModel, data: Dataset, state: State, path: Path) -> Path:
+def write_model(cluster: Cluster, model: Model, data: Dataset, learned: Mapping[str, Array], path: Path) -> Path:
     """The folder that `Model.save` would write of the same fit: the same bytes of every array, and the same tables."""
     found = data.of_explanations()
-    arrays: dict[str, NDArray[np.generic] | Chunks] = {
+    arrays: dict[str, Array] = {
         "catalog.popularity": found["popularity"],
         "catalog.mean_rating": found["mean_rating"],
     }
     for name in RELATIONS:
         arrays |= {f"catalog.{name}.{part}": chunks for part, chunks in _relation(cluster, data, name).items()}
-    for table, (factors, bias) in model.layout.items():
-        rows = {"user": data.user_count, "item": data.item_count}.get(table, data.explanation_count)
-        arrays[f"model.{factors}"] = _floats((rows, model.factors), state, table, slice(0, model.factors))
-        if bias is not None:
-            arrays[f"model.{bias}"] = _floats((rows,), state, table, model.factors)
+    arrays |= {f"model.{name}": array for name, array in learned.items()}
     facts = model.facts(data.digest, data.vocabulary_digests)
     with TemporaryDirectory(prefix=".ids-", dir=_existing(path.parent)) as folder:
         return artifacts.save(path, "model", facts, arrays, _tables(data, Path(folder)))
+
+
+def factors_of(model: FactorModel, data: Dataset, state: State) -> dict[str, Array]:
+    """What a model of the engine has learned, under its names."""
+    arrays: dict[str, Array] = {}
+    for table, (factors, bias) in model.layout.items():
+        rows = {"user": data.user_count, "item": data.item_count}.get(table, data.explanation_count)
+        arrays[factors] = _floats((rows, model.factors), state, table, slice(0, model.factors))
+        if bias is not None:
+            arrays[bias] = _floats((rows,), state, table, model.factors)
+    return arrays
 
 
 def _existing(folder: Path) -> Path:

@@ -2,58 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
 from whyrank.cluster.dataset import Dataset
-from whyrank.cluster.export import write_model
+from whyrank.cluster.export import factors_of, write_model
+from whyrank.cluster.profile import fit_profile
 from whyrank.cluster.session import Cluster
+from whyrank.cluster.solver import Job
 from whyrank.cluster.store import Store
-from whyrank.cluster.training import State, train
+from whyrank.cluster.training import train
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError
 from whyrank.models import Model, parameters
 from whyrank.models.factors import FactorModel
-from whyrank.training import Monitor, Run
+from whyrank.models.profile import Profile
+from whyrank.training import Run
 from whyrank.training.passes import Pass
 
 PARTS = 16  # files that a data set which fits one machine is cut into
 
 
 def fit(
-    cluster: Cluster,
-    model: Model,
-    data: Dataset,
-    output: Path,
-    *,
-    resume: bool = False,
-    monitors: Sequence[Monitor] = (),
-    checkpoint_seconds: float | None = None,
+    cluster: Cluster, model: Model, data: Dataset, output: Path, run: Run | None = None, *, every: float | None = None
 ) -> Path:
-    """Fit a model of the engine and write its folder: the one that fitting and saving here would write."""
+    """Fit a model and write its folder: the one that fitting and saving here would write.
+
+    Where the engine is on its way is written down `every` so many seconds; Profile's epochs are, each.
+    """
     parameters.check(model)
+    run = run or Run()
+    if isinstance(model, Profile):
+        return fit_profile(cluster, model, data, output, run)
     if not isinstance(model, FactorModel) or model.solver != "blocks":
         raise ParameterError(f"{model.id} with these settings does not train in blocks; leave out --ray")
-    return write_model(cluster, model, data, learn(cluster, model, data, resume, monitors, checkpoint_seconds), output)
-
-
-def learn(
-    cluster: Cluster,
-    model: FactorModel,
-    data: Dataset,
-    resume: bool = False,
-    monitors: Sequence[Monitor] = (),
-    checkpoint_seconds: float | None = None,
-) -> State:
-    """The tables of a model of the engine, in the data's store."""
-    settings = model.settings(Run())
-    if checkpoint_seconds is not None:
-        settings = replace(settings, checkpoint_seconds=checkpoint_seconds)
+    settings = model.settings(run)
+    if every is not None:
+        settings = replace(settings, checkpoint_seconds=every)
     tables = model.tables(data)  # type: ignore[arg-type]  # asks for sizes only
-    return train(cluster, data, tables, passes_of(model), settings, resume=resume, monitors=monitors)
+    state = train(Job(cluster, data, tables, passes_of(model), settings), run)
+    return write_model(cluster, model, data, factors_of(model, data, state), output)
 
 
 def passes_of(model: FactorModel) -> tuple[Pass, ...]:

@@ -1,8 +1,8 @@
 """Mining in stages of files, with the output of the local miner.
 
 Every file of reviews is cut and counted on its own. Counts meet by ranges of keys, long sentences are joined with their
-near-duplicates, and what can never be said often enough is known. Every file then gives only the rest, a few percent,
-and the local miner does with that what it does with all reviews.
+near-duplicates band by band, and what can never be said often enough is known. Every file then gives only the rest, a
+few percent, and the local miner does with that what it does with all reviews.
 """
 
 from __future__ import annotations
@@ -18,22 +18,15 @@ import numpy as np
 import polars as pl
 
 from whyrank.atomic import new_file, new_folder
+from whyrank.cluster import near_duplicates as near
 from whyrank.cluster.session import Cluster
 from whyrank.data.problems import SHOWN as PROBLEMS
 from whyrank.data.problems import OnError, Problems
 from whyrank.errors import DataError
 from whyrank.kernels import sentences as kernel
-from whyrank.mining.groups import (
-    Pairs,
-    Wordings,
-    count_wordings,
-    large_wordings,
-    merge_wordings,
-    near_rows,
-    promising,
-)
+from whyrank.mining.groups import Wordings, can_be_near, count_wordings, merge_wordings
 from whyrank.mining.mined import Mined
-from whyrank.mining.pipeline import cut_reviews, find_wordings
+from whyrank.mining.pipeline import Before, cut_reviews, find_wordings
 from whyrank.mining.pool import build
 from whyrank.mining.report import SHOWN, Rare, Report
 from whyrank.mining.reviews import Reading, read_reviews
@@ -85,11 +78,16 @@ def mine_files(
     ranges = min(64, max(1, cluster.cpus))
     tell("counting sentences", 0, None)
     cluster.gather([cluster.submit(count_range, folder, len(files), place, ranges) for place in range(ranges)])
+    similarity, places = float(rules.similarity), range(ranges)
     tell("finding near-duplicates", 0, None)
-    cluster.gather([cluster.submit(find_promising, folder, len(files), ranges, rules)])
-    cluster.gather([cluster.submit(take_file, folder, number) for number in range(len(files))])
+    cluster.gather([cluster.submit(sign_range, folder, len(files), place, rules) for place in places])
+    cluster.gather([cluster.submit(near.send_to_bands, folder, place, ranges, similarity) for place in places])
+    cluster.gather([cluster.submit(near.join_band, folder, place, ranges, similarity) for place in places])
+    cluster.gather([cluster.submit(near.unite, folder, ranges, rules.min_count)])
+    cluster.gather([cluster.submit(keep_range, folder, len(files), place, rules) for place in places])
+    cluster.gather([cluster.submit(take_file, folder, number, ranges) for number in range(len(files))])
     tell("grouping", 0, None)
-    cluster.gather([cluster.submit(finish, folder, len(files), rules, output.resolve())])
+    cluster.gather([cluster.submit(finish, folder, len(files), ranges, rules, output.resolve())])
     shutil.rmtree(folder, ignore_errors=True)
     return output
 
@@ -112,7 +110,7 @@ def cut_file(file: Path, folder: Path, columns: dict[str, str] | None, rules: Mi
             reading.rejected, reading.problems.examples,
         )  # fmt: skip
         (aside / NOTES).write_text(json.dumps(asdict(notes)), encoding="utf-8")
-        _write_wordings(aside / "wordings.npz", count_wordings(spool))
+        near.write_arrays(aside / "wordings.npz", count_wordings(spool)._asdict())
         (aside / "origin.json").write_text(origin, encoding="utf-8")
 
 
@@ -126,33 +124,35 @@ def count_range(folder: Path, files: int, place: int, ranges: int) -> None:
         inside = inside._replace(first=inside.first + _first_sentences(folder, number))
         merged = inside if merged is None else merge_wordings(merged, inside)
     assert merged is not None
-    with new_file(folder / f"counts-{place:05d}.npz") as aside:
-        _write_wordings(aside, merged)
+    near.write_arrays(folder / f"counts-{place:05d}.npz", merged._asdict())
 
 
-def find_promising(folder: Path, files: int, ranges: int, rules: MiningRules) -> None:
-    """Which keys can be part of a group that is said often enough; what is to be reported of the others."""
-    parts = [_read_wordings(folder / f"counts-{place:05d}.npz") for place in range(ranges)]
-    wordings = Wordings(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    cutter = Cutter.of(rules)
-    large = large_wordings(cutter, wordings)
-    texts = _texts(folder, files, wordings.first[large])
-    left, right = near_rows(*cutter.shingles(*as_bytes(texts)), float(rules.similarity))
-    kept = promising(wordings.counts, Pairs(large[left], large[right]), rules.min_count)
+def sign_range(folder: Path, files: int, place: int, rules: MiningRules) -> None:
+    """Write the shingles of those wordings of a range that others can come near to."""
+    wordings = _read_wordings(folder / f"counts-{place:05d}.npz")
+    wordings = wordings.take(can_be_near(wordings, rules.similarity))
+    texts = _texts(folder, files, wordings.first)
+    near.write_signatures(folder, place, wordings, *Cutter.of(rules).shingles(*as_bytes(texts)))
+
+
+def keep_range(folder: Path, files: int, place: int, rules: MiningRules) -> None:
+    """Which keys of a range can be part of a group that is said often enough; what is to be reported of the others."""
+    wordings = _read_wordings(folder / f"counts-{place:05d}.npz")
+    kept = near.kept_of(folder, wordings, rules.min_count)
     most = int(wordings.counts[~kept].max(initial=0))
     often = np.flatnonzero(~kept & (wordings.counts == most))[:SHOWN]
     shown = _texts(folder, files, wordings.first[often]).to_list()
     examples = list(zip(wordings.keys[often].tolist(), shown, strict=True))
     rare = Rare(int(wordings.counts[~kept].sum()), int((~kept).sum()), most, examples)
-    with new_file(folder / "rare.json") as aside:
+    with new_file(folder / f"rare-{place:05d}.json") as aside:
         aside.write_text(json.dumps(rare), encoding="utf-8")
-    with new_file(folder / "kept.npy") as aside, aside.open("wb") as handle:
+    with new_file(folder / f"kept-{place:05d}.npy") as aside, aside.open("wb") as handle:
         np.save(handle, wordings.keys[kept])
 
 
-def take_file(folder: Path, number: int) -> None:
+def take_file(folder: Path, number: int, ranges: int) -> None:
     """The sentences of one file that say a promising wording, with the reviews they are from."""
-    kept = np.load(folder / "kept.npy", allow_pickle=False)
+    kept = np.concatenate([np.load(folder / f"kept-{place:05d}.npy", allow_pickle=False) for place in range(ranges)])
     source = folder / f"cut-{number:05d}"
     spool = _spool(source)
     keys = np.asarray(spool.keys)
@@ -166,7 +166,7 @@ def take_file(folder: Path, number: int) -> None:
         np.savez(aside / "sentences.npz", keys=keys[chosen], reviews=review, sizes=spool.sizes[chosen])
 
 
-def finish(folder: Path, files: int, rules: MiningRules, output: Path) -> None:
+def finish(folder: Path, files: int, ranges: int, rules: MiningRules, output: Path) -> None:
     """What the local miner does after cutting, on what is left."""
     started = time.time()
     cutter, report, reading = Cutter.of(rules), Report(), Reading(Problems("skip"))
@@ -191,10 +191,9 @@ def finish(folder: Path, files: int, rules: MiningRules, output: Path) -> None:
         raise DataError("no reviews", expected="at least one review with user, item and text")
     report.add_cut({CAUSES[code]: int(counts[code]) for code in CAUSES}, int(counts[KEPT]))
     report.add_examples({CAUSES[code]: shown for code, shown in examples.items()})
-    sentences, most_of, most, shown_rare = json.loads((folder / "rare.json").read_text(encoding="utf-8"))
-    rare = Rare(sentences, most_of, most, [(int(key), text) for key, text in shown_rare])
+    before = Before([_rare(folder / f"rare-{place:05d}.json") for place in range(ranges)], *near.near_keys(folder))
     silent: Callable[[str, int, int | None], None] = lambda stage, done, total: None  # noqa: E731
-    mentions, wordings = find_wordings(spool, cutter, None, report, silent, rare)
+    mentions, wordings = find_wordings(spool, cutter, None, report, silent, before)
     reading.reject("not English", foreign)
     found = build(mentions, wordings, None, rules, report, silent)
     Mined.of(found, rules, report, reading, time.time() - started).write(output)
@@ -213,6 +212,11 @@ def _add(spool: Spool, taken: Path) -> None:
 
 def _no_examples() -> dict[int, list[str]]:
     return {code: [] for code in CAUSES}
+
+
+def _rare(file: Path) -> Rare:
+    sentences, wordings, most, shown = json.loads(file.read_text(encoding="utf-8"))
+    return Rare(sentences, wordings, most, [(int(key), text) for key, text in shown])
 
 
 def _notes(folder: Path) -> Notes:
@@ -241,11 +245,5 @@ def _texts(folder: Path, files: int, sentences: np.ndarray[tuple[int], np.dtype[
     return pl.Series(texts.tolist(), dtype=pl.String)
 
 
-def _write_wordings(path: Path, wordings: Wordings) -> None:
-    with path.open("wb") as handle:
-        np.savez(handle, **wordings._asdict())
-
-
 def _read_wordings(path: Path) -> Wordings:
-    with np.load(path, allow_pickle=False) as stored:
-        return Wordings(*(stored[name] for name in Wordings._fields))
+    return Wordings(**near.read_arrays(path))

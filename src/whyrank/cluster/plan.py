@@ -5,47 +5,77 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from whyrank.cluster.fit import PARTS, passes_of
+from whyrank.cluster.records import BATCHES
 from whyrank.data.triplets import Triplets
-from whyrank.errors import ParameterError
-from whyrank.models import Model
+from whyrank.models import BPER, COUNTS, BPERPlus, Model, Profile, ProfileJ
+from whyrank.models.counts import SAMPLE as CHECKED
 from whyrank.models.factors import FactorModel
+from whyrank.models.neighbours import RICF, RUCF
+from whyrank.models.profile import RACE
+from whyrank.training import Run
 from whyrank.training.passes import PairwisePass, Pass, Table
 from whyrank.training.shards import default_shards
+from whyrank.training.softmax import FULL, SoftmaxSettings
+from whyrank.training.softmax import PARTS as HALVES
 from whyrank.training.storage import LANES, blocks_of
 
 UPDATES = 11.5e6  # pair updates a second and core, 20 factors, one process
 TRIPLE_UPDATES = 5.8e6  # the same of three-way passes
-SORTED = 10.0e6  # positives a second and core that find their way into blocks on a cluster
-COPIED = 0.65e9  # bytes a second and core that a task takes in, copies and hands on
-TASK = 1.2e-3  # seconds that one driver needs for each task
+SORTED = 10.8e6  # positives a second and core that find their way into blocks on a cluster
+COPIED = 1.33e9  # bytes a second and core that a task takes in, copies and hands on
+TASK = 1.10e-3  # seconds that one driver needs for each task
 NETWORK = 1.0e9  # bytes a second into each machine: 10 Gbit/s, not measured
 POSITIVE = 20  # bytes of a positive on its way: row, column, what the row knows; 28 in three-way passes
 REFERENCE_FACTORS = 20
+# Profile, seconds of a core: an entry of a record's profiles and a score of the pool, each alone and per factor; a row
+# of the tables that a step looks at, and a factor of a row that it changes.
+ENTRY, ENTRY_FACTOR, SCORE, SCORE_FACTOR, LOOKED, CHANGED = 0.096e-6, 3.5e-9, 3.2e-9, 0.073e-9, 0.15e-6, 37e-9
+TABLES = 8  # of one size that a table under Adam needs: itself, two moments, gradients in parts, what is best
+READ_BPER = 0.16e6  # triplets a second and core of BPER+ with frozen texts
+ENCODED = 130.0  # texts a second and core, by the small encoder
+CATALOGED = 7.5e6  # triplets a second that are sorted into what a model remembers
+CHECKS = 10e-6  # seconds for each validation record and setting of COUNTS
+COMPARED = 9.4e6  # pairs of rows with an explanation in common, a second and core
+REMEMBERED = 70  # bytes of memory for each triplet: by record, by user, by item, and what sorting needs
+ONE_MACHINE = "one machine: this model is not trained in parts"
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large a data set is."""
+    """How large a data set is; `profile` is how much a record's user and item have said, together, on average."""
 
     users: int
     items: int
     explanations: int
     records: int
     triplets: int
+    profile: float | None = None
+    shared: float | None = None  # pairs of users (or items) and explanations that they have in common
 
     @classmethod
     def of(cls, data: Triplets) -> Sizes:
-        return cls(len(data.users), len(data.items), len(data.explanations), data.records, len(data))
+        said = data.user_explanations.sizes()[data.record_user] + data.item_explanations.sizes()[data.record_item]
+        shared = max(float((holders**2.0).sum()) for holders in (data.user_holders, data.item_holders))
+        counts = len(data.users), len(data.items), len(data.explanations), data.records, len(data)
+        return cls(*counts, float(said.mean()), shared)
+
+    @property
+    def entries(self) -> float:
+        """Of a record's two profiles; without data, as if all had said equally much."""
+        if self.profile is not None:
+            return self.profile
+        return sum(min(self.triplets / max(rows, 1), self.explanations) for rows in (self.users, self.items))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Seconds, bytes and tasks of one epoch on a cluster, of all epochs here, and what takes longest there.
+    """Seconds and bytes of all epochs here; of one epoch on a cluster, where the model has one; and what limits both.
 
     Tasks hand on every shard they change: `handed_bytes`, which stay on their machine where they can. `moved_bytes` go
     over the network.
@@ -55,18 +85,20 @@ class Plan:
     epochs: int
     machines: int
     cores: int
-    shards: int
     here_seconds: float
     here_bytes: int
+    here_limit: str
     table_bytes: int
-    machine_bytes: int
-    tasks: int
-    handed_bytes: int
-    moved_bytes: int
-    update_seconds: float
-    copy_seconds: float
-    driver_seconds: float
-    network_seconds: float
+    on_cluster: bool = False
+    shards: int | None = None
+    machine_bytes: int = 0
+    tasks: int = 0
+    handed_bytes: int = 0
+    moved_bytes: int = 0
+    update_seconds: float = 0.0
+    copy_seconds: float = 0.0
+    driver_seconds: float = 0.0
+    network_seconds: float = 0.0
 
     @property
     def epoch_seconds(self) -> float:
@@ -75,6 +107,8 @@ class Plan:
 
     @property
     def bottleneck(self) -> str:
+        if not self.on_cluster:
+            return ONE_MACHINE
         shares = {
             "updates" if self.update_seconds > self.copy_seconds else "copies": self.update_seconds + self.copy_seconds,
             "one driver that sends out the tasks": self.driver_seconds,
@@ -86,15 +120,22 @@ class Plan:
         return asdict(self) | {"epoch_seconds": self.epoch_seconds, "bottleneck": self.bottleneck}
 
     def _counted(self) -> tuple[tuple[int, str], ...]:
-        return (self.machines, "machine"), (self.cores, "core")
+        return (self.machines, "machine"), (self.cores, "core"), (self.epochs, "epoch")
 
     def text(self) -> str:
         """For people."""
-        machines, cores = (f"{count} {name}{'s' * (count != 1)}" for count, name in self._counted())
+        machines, cores, epochs = (f"{count} {name}{'s' * (count != 1)}" for count, name in self._counted())
         lines = [
-            f"{self.model}, {self.epochs} epochs; an estimate from what one machine was measured to do",
+            f"{self.model}, {epochs}; an estimate from what one machine was measured to do",
             f"here, {cores}: {_time(self.here_seconds)}, {_bytes(self.here_bytes)} of memory",
-            f"Ray, {machines} of {cores}, {self.shards} shards: "
+            f"  what takes longest: {self.here_limit}",
+            f"tables: {_bytes(self.table_bytes)}",
+        ]
+        if not self.on_cluster:
+            return "\n".join([*lines, f"Ray: {ONE_MACHINE}"])
+        shards = f", {self.shards} shards" if self.shards else ""
+        there = [
+            f"Ray, {machines} of {cores}{shards}: "
             f"{_time(self.epoch_seconds * self.epochs)} ({_time(self.epoch_seconds)} an epoch), "
             f"{_bytes(self.machine_bytes)} of memory a machine",
             f"  an epoch: updates and sorting {_time(self.update_seconds)}, "
@@ -102,17 +143,22 @@ class Plan:
             f"{self.tasks:,} tasks sent {_time(self.driver_seconds)}, "
             f"{_bytes(self.moved_bytes)} over the network {_time(self.network_seconds)}",
             f"  what takes longest: {self.bottleneck}",
-            f"tables: {_bytes(self.table_bytes)}",
         ]
-        return "\n".join(lines)
+        return "\n".join([*lines, *there])
 
 
 def plan_fit(model: Model, data: Triplets | Sizes, machines: int = 1, cores: int | None = None) -> Plan:
-    """An estimate for a model of the engine."""
-    if not isinstance(model, FactorModel):
-        raise ParameterError(f"--plan knows models that train in blocks (bper, pitf, cd, ...), not {model.id}")
+    """An estimate for any model."""
     sizes = data if isinstance(data, Sizes) else Sizes.of(data)
     cores = cores or os.cpu_count() or 1
+    if isinstance(model, FactorModel):
+        return _engine(model, sizes, machines, cores)
+    if isinstance(model, Profile):
+        return _profile(model, sizes, machines, cores)
+    return _others(model, sizes, machines, cores)
+
+
+def _engine(model: FactorModel, sizes: Sizes, machines: int, cores: int) -> Plan:
     tables, passes = _tables(model, sizes), passes_of(model)
     shards = model.shards or default_shards(tables, passes, sizes.triplets)
     positives = sizes.triplets if model.epoch_unit == "triplets" else sizes.records
@@ -120,7 +166,7 @@ def plan_fit(model: Model, data: Triplets | Sizes, machines: int = 1, cores: int
     table_bytes = sum(table.rows for table in tables.values()) * row
     seconds = sum(_seconds(one, positives, model.factors) for one in passes)
     sorting = sum(positives / SORTED for _ in passes)
-    tasks, moved, handed = 2 * shards * len(tables), table_bytes, 2 * table_bytes
+    tasks, moved, handed = 3 * shards * len(tables), table_bytes, 2 * table_bytes  # out, in, and a look at the loss
     for one in passes:
         three_way = not isinstance(one, PairwisePass)
         strata = shards * shards if three_way else shards
@@ -131,15 +177,18 @@ def plan_fit(model: Model, data: Triplets | Sizes, machines: int = 1, cores: int
     busy = min(machines * cores, shards * _at_once(passes))
     moved_over_wire = moved * (machines - 1) / machines
     held = table_bytes * 2 + len(passes) * positives * (POSITIVE + 8) * 2
+    here = min(cores, shards * _at_once(passes)) if model.solver == "blocks" else 1
     return Plan(
         model=model.id,
         epochs=model.epochs,
         machines=machines,
         cores=cores,
-        shards=shards,
-        here_seconds=seconds / min(cores, shards * _at_once(passes)) * model.epochs,
+        here_seconds=seconds / here * model.epochs,
         here_bytes=table_bytes + len(passes) * sizes.triplets * 40,
+        here_limit="updates" if here == cores else f"updates, by {here} of the cores",
         table_bytes=table_bytes,
+        on_cluster=model.solver == "blocks",
+        shards=shards,
         machine_bytes=int(held / machines),
         tasks=tasks,
         handed_bytes=handed,
@@ -148,6 +197,85 @@ def plan_fit(model: Model, data: Triplets | Sizes, machines: int = 1, cores: int
         copy_seconds=handed / COPIED / busy,
         driver_seconds=tasks * TASK,
         network_seconds=moved_over_wire / machines / NETWORK,
+    )
+
+
+def _profile(model: Profile, sizes: Sizes, machines: int, cores: int) -> Plan:
+    """The stages in turn; epochs that validation may save are not saved here."""
+    settings = model.settings(sizes.records, Run())
+    steps = math.ceil(sizes.records / settings.batch)
+    per_epoch = _softmax_seconds(sizes, settings, sizes.explanations, sizes.entries)
+    epochs, seconds = model.epochs + len(RACE) - 1, (model.epochs + len(RACE) - 1) * per_epoch
+    rows = 4 * model.factors * sizes.explanations
+    if isinstance(model, ProfileJ):
+        settings, seen = model.item_settings(sizes.records, Run()), sizes.records / max(sizes.users, 1)
+        seconds += model.item_epochs * _softmax_seconds(sizes, settings, sizes.items, seen)
+        epochs, rows = epochs + model.item_epochs, rows + 2 * settings.factors * sizes.items
+    table_bytes, threads = 4 * rows, min(cores, HALVES)
+    handed = int(sizes.records * (2 * sizes.entries * 8 + 16))
+    tasks = math.ceil(steps / BATCHES) * (2 * max(PARTS, machines * cores) + 1)
+    moved = handed * (machines - 1) / machines
+    held = sizes.triplets * 2 * POSITIVE / machines
+    return Plan(
+        model=model.id,
+        epochs=epochs,
+        machines=machines,
+        cores=cores,
+        here_seconds=seconds / threads,
+        here_bytes=TABLES * table_bytes + sizes.triplets * REMEMBERED,
+        here_limit=f"softmax steps, one after the other, each by at most {HALVES} cores",
+        table_bytes=table_bytes,
+        on_cluster=True,
+        machine_bytes=int(TABLES * table_bytes + 8 * sizes.records + held),
+        tasks=tasks,
+        handed_bytes=handed,
+        moved_bytes=int(moved),
+        update_seconds=seconds / epochs,
+        copy_seconds=handed / COPIED / (machines * cores),
+        driver_seconds=tasks * TASK,
+        network_seconds=moved / NETWORK,
+    )
+
+
+def _softmax_seconds(sizes: Sizes, settings: SoftmaxSettings, pool: int, entries: float) -> float:
+    """Of one core for an epoch of softmax training."""
+    factors, sample, steps = settings.factors, settings.sample, math.ceil(sizes.records / settings.batch)
+    columns = pool if pool <= FULL else sample
+    changed = pool if pool <= FULL else pool * -math.expm1(-(settings.batch * entries + sample) / pool)
+    record = entries * (ENTRY + ENTRY_FACTOR * factors) + columns * (SCORE + SCORE_FACTOR * factors)
+    return sizes.records * record + steps * (pool * LOOKED + changed * factors * CHANGED)
+
+
+def _others(model: Model, sizes: Sizes, machines: int, cores: int) -> Plan:
+    """Models that are fitted on one machine."""
+    work = {"sorting the triplets": sizes.triplets / CATALOGED}
+    table_bytes, epochs = 0, 1
+    if isinstance(model, BPERPlus):
+        epochs, rows = model.epochs, sizes.users + sizes.items + 2 * sizes.explanations
+        table_bytes = 4 * (model.factors + 1) * rows
+        work["learning"] = epochs * sizes.triplets / READ_BPER * (0.5 + 0.5 * model.factors / REFERENCE_FACTORS)
+        if model.features is None:
+            work["encoding texts (once in their life)"] = sizes.explanations / ENCODED / cores
+        if model.start == "bper":
+            before = BPER(factors=model.factors, epochs=model.start_epochs)
+            work["BPER before it"] = _engine(before, sizes, machines, cores).here_seconds
+    elif isinstance(model, COUNTS):
+        given = (model.user_smoothing, model.item_smoothing, model.power)
+        settings = math.prod(n for n, value in zip((4, 4, 2), given, strict=True) if value is None)
+        if settings > 1:
+            work["choosing strengths on validation"] = settings * min(CHECKED, sizes.records) * CHECKS
+    elif isinstance(model, RUCF | RICF) and model.neighbours is not None:
+        shared = sizes.shared or sizes.triplets**2 / max(sizes.explanations, 1)
+        work["comparing all who share an explanation"] = shared / COMPARED
+    return Plan(
+        model=model.id,
+        epochs=epochs,
+        machines=machines,
+        cores=cores,
+        here_seconds=sum(work.values()),
+        here_bytes=3 * table_bytes + sizes.triplets * REMEMBERED,
+        here_limit=max(work, key=lambda name: work[name]),
+        table_bytes=table_bytes,
     )
 
 

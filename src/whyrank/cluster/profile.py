@@ -1,137 +1,204 @@
-"""The flagship on a cluster. Its parameters belong to explanations, so a training fits one machine: the racers run on
-different ones, and the winner goes on as a chain of tasks, an epoch each, whose states are in the store."""
+"""The flagship on a cluster: records are found part by part and come to the machine that has the parameters.
+
+Those belong to explanations (and to items, where they are ranked), so one machine holds them, an epoch at a time; its
+state is then in the store. Racers run side by side.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from whyrank.cluster.session import Cluster
-from whyrank.cluster.store import Store
-from whyrank.data import read
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.cluster.dataset import Dataset
+from whyrank.cluster.export import write_model
+from whyrank.cluster.held_out import Lesson, hold_out
+from whyrank.cluster.records import Streamed
+from whyrank.cluster.session import Cluster, here, retried
+from whyrank.cluster.store import Arrays, Store
 from whyrank.data.catalog import Catalog
+from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
+from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ArtifactError
 from whyrank.experiments.cache import digest
 from whyrank.models import model_class
-from whyrank.models.counts import held_out
 from whyrank.models.parameters import values
-from whyrank.models.profile import Course, Profile
-from whyrank.training import Run
+from whyrank.models.profile import Asked, Course, Items, Profile, ProfileJ, Reasons, Work, item_task, word_rows
+from whyrank.training import Epoch, Monitor, Run, Storage
 from whyrank.training.softmax import State, part_of
 
 FOLDER = "profile"
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where every machine reads the data from, and which model learns from it."""
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Which model learns from what."""
 
-    data: Path
-    changed: int  # when the data was written
-    columns: tuple[tuple[str, str | int], ...]
-    number: int
+    lesson: Lesson
     model: str
-    parameters: tuple[tuple[str, Any], ...]
+    parameters: dict[str, Any]
     threads: int
 
-    @classmethod
-    def of(
-        cls, model: Profile, data: Path, columns: dict[str, str | int] | None, number: int, threads: int | None
-    ) -> Source:
-        chosen = tuple(sorted((columns or {}).items())), number, model.id, tuple(sorted(values(model).items()))
-        return cls(data.resolve(), data.stat().st_mtime_ns, *chosen, threads or 1)
+    @property
+    def store(self) -> Store:
+        return self.lesson.whole.store
+
+    def new_model(self) -> Profile:
+        model = model_class(self.model)(**self.parameters)
+        assert isinstance(model, Profile)
+        model._forget_searches()
+        return model
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a stage of the fit is: the file of its course, and whether it is over."""
+    """Where a stage of the fit is: the file of its course, what was told of its last epoch, and whether it is over."""
 
     name: str
     score: float
-    epochs: int
     over: bool
+    told: dict[str, Any] | None
 
 
-def fit_profile(cluster: Cluster, source: Source, store: Store, output: Path, *, resume: bool = False) -> Path:
-    """Fit and save as `Model.fit` and `Model.save` would here; `resume` goes on after the last epoch in the store."""
-    mark = digest(asdict(source) | {"threads": None})
-    manifest = (store.read_document(f"{FOLDER}/manifest") if resume else None) or {"mark": mark, "stages": {}}
+def fit_profile(cluster: Cluster, model: Profile, data: Dataset, output: Path, run: Run) -> Path:
+    """Fit and save as `Model.fit` and `Model.save` would; `run.resume` goes on after the last epoch in the store."""
+    mark = digest({"model": model.id, "parameters": values(model), "data": data.digest})
+    manifest = (data.store.read_document(f"{FOLDER}/manifest") if run.resume else None) or {"mark": mark, "stages": {}}
     if manifest["mark"] != mark:
-        raise ArtifactError(f"{store.url}: belongs to other data or settings; remove it or leave out --resume")
-    kind = model_class(source.model)
-    assert issubclass(kind, Profile)
-    cpus = source.threads
-    for stage in kind.stages:
+        raise ArtifactError(f"{data.store.url}: belongs to other data or settings; remove it or leave out --resume")
+    plan = Plan(retried(lambda: hold_out(cluster, data)), model.id, dict(values(model)), run.threads or 1)
+
+    def standings(task: Callable[..., Standing], *each: tuple[Any, ...]) -> list[Standing]:
+        """What comes of tasks that run side by side; monitors hear of their epochs."""
+        found: list[Standing] = retried(
+            lambda: cluster.gather([cluster.submit(task, plan, *arguments, cpus=plan.threads) for arguments in each])
+        )
+        for monitor, standing in product(run.monitors, found):
+            if standing.told:
+                monitor.on_epoch(Epoch(**standing.told), None)
+        return found
+
+    for stage, racers in model.stages.items():
         standing = Standing(**manifest["stages"][stage]) if stage in manifest["stages"] else None
-        if standing is None:
-            racers = cluster.gather([cluster.submit(racers_of, source, stage)])[0]
-            starts = [cluster.submit(start, source, store, stage, racer, cpus=cpus) for racer in range(racers)]
-            standing = max(cluster.gather(starts), key=lambda each: each.score)  # the first of equals
-        while True:
+        written: list[Standing] = []
+        while standing is None or not standing.over:
+            if standing is None:
+                written = standings(start, *((stage, racer) for racer in range(racers)))
+                standing = max(written, key=lambda each: each.score)  # the first of equals
+            else:
+                written = [standing, *standings(go_on, (stage, standing))]
+                standing = written[-1]
             manifest["stages"][stage] = asdict(standing)
-            store.write_document(f"{FOLDER}/manifest", manifest)
-            if standing.over:
-                break
-            standing = cluster.gather([cluster.submit(go_on, source, store, stage, standing, cpus=cpus)])[0]
-    ends = {stage: Standing(**standing) for stage, standing in manifest["stages"].items()}
-    cluster.gather([cluster.submit(finish, source, store, ends, output.resolve())])
+            data.store.write_document(f"{FOLDER}/manifest", manifest)
+            for other in written:
+                if other is not standing:
+                    data.store.remove(f"{other.name}.safetensors")
+    ends = {stage: standing["name"] for stage, standing in manifest["stages"].items()}
+    cluster.gather([cluster.submit(finish, plan, ends, output.resolve())])
     return output
 
 
 # -- what machines do --------------------------------------------------------------------------------------------------
 
 
-@lru_cache(1)
-def _data(source: Source) -> Triplets:
-    return read(source.data, columns=dict(source.columns) or None, number=source.number)
+class Heard(Monitor):
+    """Remembers the last epoch."""
+
+    told: dict[str, Any] | None = None
+
+    def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
+        self.told = asdict(epoch)
+        return False
 
 
-def _model(source: Source) -> Profile:
-    model = model_class(source.model)(**dict(source.parameters))
-    assert isinstance(model, Profile)
-    model._forget_searches()
-    return model
+@dataclass(frozen=True, eq=False)
+class SomeUsers(Catalog):
+    """Rows of a few users and items, and how popular all items are."""
+
+    users_of_items: NDArray[np.int64]
+
+    @property
+    def item_popularity(self) -> NDArray[np.int64]:
+        return self.users_of_items
 
 
-@lru_cache(2)
-def _work(source: Source, stage: str) -> Any:
-    train = _data(source)
-    model = _model(source)
-    model.catalog_ = Catalog.of(held_out(train, None)[0])
-    return model.work(stage, train, None, Run(threads=source.threads))
-
-
-def racers_of(source: Source, stage: str) -> int:
-    return int(_work(source, stage).racers)
-
-
-def start(source: Source, store: Store, stage: str, racer: int) -> Standing:
+def start(plan: Plan, stage: str, racer: int) -> Standing:
     """A racer's start."""
-    return _kept(store, stage, _work(source, stage).start(racer))
+    work, heard = work_of(plan, stage)
+    return _kept(plan, stage, work.start(racer), heard)
 
 
-def go_on(source: Source, store: Store, stage: str, before: Standing) -> Standing:
+def go_on(plan: Plan, stage: str, before: Standing) -> Standing:
     """An epoch more."""
-    work = _work(source, stage)
-    course = Course.of(work, store.read(before.name))
+    work, heard = work_of(plan, stage)
+    course = Course.of(work, plan.store.read(before.name))
     work.go_on(course)
-    return _kept(store, stage, course)
+    return _kept(plan, stage, course, heard)
 
 
-def _kept(store: Store, stage: str, course: Course) -> Standing:
-    name = f"{FOLDER}/{stage}-{course.racer}-{course.training.epochs:04d}"
-    store.write(name, course.arrays())
-    return Standing(name, course.score, course.training.epochs, course.over)
-
-
-def finish(source: Source, store: Store, ends: dict[str, Standing], output: Path) -> None:
+def finish(plan: Plan, ends: dict[str, str], output: Path) -> None:
     """Save the model with the best state of every stage."""
-    train = _data(source)
-    model = _model(source)
-    model.catalog_, model.data_digest_ = Catalog.of(train), train.digest()
-    for stage, end in ends.items():
-        model.keep_stage(stage, State.of(part_of(store.read(end.name), "best")))
-    model.save(output)
+    model = plan.new_model()
+    for stage, name in ends.items():
+        model.keep_stage(stage, State.of(part_of(plan.store.read(name), "best")))
+    learned = {name: getattr(model, f"{name}_") for name in model.fitted}
+    write_model(here(), model, plan.lesson.whole, learned, output)
+
+
+def _kept(plan: Plan, stage: str, course: Course, heard: Heard) -> Standing:
+    name = f"{FOLDER}/{stage}-{course.racer}-{course.training.epochs:04d}"
+    plan.store.write(name, course.arrays())
+    return Standing(name, course.score, course.over, heard.told)
+
+
+def work_of(plan: Plan, stage: str) -> tuple[Work, Heard]:
+    """A stage's work, as `Profile.work` makes it of triplets, and who hears of its epochs."""
+    lesson, model, heard = plan.lesson, plan.new_model(), Heard()
+    check, counts = lesson.check(stage), lesson.counts()
+    source, run = Streamed.of(here(), lesson.learn, stage), Run(threads=plan.threads, monitors=(heard,))
+    explanations = pl.concat(list(lesson.whole.ids("explanations")), how="diagonal")
+    texts = explanations["text" if "text" in explanations.columns else "id"]
+    asked = {side: _relation(check, side) for side in ("user", "item") if f"{side}.indptr" in check}
+    model.catalog_ = catalog = _catalog(asked, explanations["id"], texts, counts)
+    relevant = CSR(check["indptr"], check["indices"], check["indices"])
+    if stage == "items":
+        assert isinstance(model, ProfileJ)
+        users = np.arange(len(catalog.users), dtype=np.int32)
+        return Items(model, item_task(source, counts["records"]), Asked(users, relevant), run), heard
+    words = word_rows(texts) if model.words else None
+    records = Triplets(catalog.users, catalog.items, catalog.explanations, check["user"], check["item"], relevant)
+    return Reasons(model, model.task(source, counts["popularity"], words), records, run), heard
+
+
+def _relation(arrays: Arrays, side: str) -> CSR:
+    return CSR(*(arrays[f"{side}.{name}"] for name in CSR._fields))
+
+
+def _catalog(asked: dict[str, CSR], ids: pl.Series, texts: pl.Series, counts: Arrays) -> Catalog:
+    """What is known of those that validation asks for: of users what they say or, where items are ranked, have."""
+    nothing = CSR(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
+    users, of_items = asked["user"], asked.get("item")
+    ranks_items = of_items is None
+    return SomeUsers(
+        users=_unnamed(users.rows),
+        items=_unnamed(len(counts["users"]) if of_items is None else of_items.rows),
+        explanations=Vocabulary(ids, "explanation"),
+        texts=texts,
+        popularity=counts["popularity"],
+        mean_rating=np.full(len(ids), np.nan, np.float32),
+        user_explanations=nothing if ranks_items else users,
+        item_explanations=of_items or nothing,
+        user_items=users if ranks_items else nothing,
+        users_of_items=counts["users"],
+    )
+
+
+def _unnamed(count: int) -> Vocabulary:
+    return Vocabulary(pl.repeat("", count, dtype=pl.String, eager=True))

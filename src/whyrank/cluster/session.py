@@ -7,12 +7,14 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 
 from whyrank.errors import ClusterError, MissingExtra, WhyrankError
 
 Reference = Any  # ray.ObjectRef
+Result = TypeVar("Result")
+LOSSES = 5  # how often in a row something may be lost
 RETRIES = 5  # of a task whose worker or node died; what a task raises itself is not tried again
 WAIT = 10.0  # seconds for a machine to answer
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -108,6 +110,21 @@ class Lost(ClusterError):  # noqa: N818 - as the other errors
     """Something that only the memory of a dead machine held; the last state on disk leads to the same result."""
 
 
+def retried(work: Callable[[], Result]) -> Result:
+    """What work gives that starts from the store, again when something is lost meanwhile."""
+    for _ in range(LOSSES):
+        with suppress(Lost):
+            return work()
+    return work()
+
+
+def here() -> Cluster:
+    """The cluster that this process, a worker, is part of."""
+    import ray
+
+    return Cluster(ray)
+
+
 def run(function: Callable[..., Any], *arguments: Any) -> Any:
     """What a worker does: call a function, and say where when a disk is full."""
     try:
@@ -117,13 +134,13 @@ def run(function: Callable[..., Any], *arguments: Any) -> Any:
         while cause is not None:
             if isinstance(cause, OSError) and cause.errno in DISK_FULL:
                 raise ClusterError(
-                    f"the disk is full on {here()}: {error}; free some space and give the same command again"
+                    f"the disk is full on {_place()}: {error}; free some space and give the same command again"
                 ) from None
             cause = cause.__cause__
         raise
 
 
-def here() -> str:
+def _place() -> str:
     """This machine's name and Ray address."""
     import ray
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise as neighbours
 from itertools import product
@@ -21,9 +20,25 @@ from whyrank.kernels.rng import key_of
 from whyrank.kernels.triple import Entries, TripleRates, triple_task
 from whyrank.training.blocks import TASK_DOMAIN, pairwise_rates, triple_rates
 from whyrank.training.passes import PairwisePass, Pass, Settings, Table
+from whyrank.training.shards import default_shards
 from whyrank.training.storage import blocks_of, masks_of, start_rows
 
 Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What is trained, from what, how and where."""
+
+    cluster: Cluster
+    data: Dataset
+    tables: dict[str, Table]
+    passes: tuple[Pass, ...]
+    settings: Settings
+
+    @property
+    def shards(self) -> int:
+        return self.settings.shards or default_shards(self.tables, self.passes, self.data.triplets)
 
 
 @dataclass(frozen=True)
@@ -45,22 +60,14 @@ class ClusterSolver:
     Tasks follow each other by the shards they need, without barriers: a slow machine holds up only what waits for it.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        data: Dataset,
-        tables: Mapping[str, Table],
-        passes: tuple[Pass, ...],
-        settings: Settings,
-        shards: int,
-    ) -> None:
-        self.cluster, self.tables, self.passes, self.settings = cluster, dict(tables), passes, settings
-        self.shards = shards
+    def __init__(self, job: Job) -> None:
+        self.cluster, self.tables, self.passes, self.settings = job.cluster, job.tables, job.passes, job.settings
+        self.shards = job.shards
         self.width = next(iter(self.tables.values())).factors
-        self.follows = _follows(passes)
-        self.takes = [Columns.of(one) for one in passes]
+        self.follows = _follows(self.passes)
+        self.takes = [Columns.of(one) for one in self.passes]
         self.parts = {
-            take: [cluster.submit(read_part, data, take, number) for number in range(data.parts)]
+            take: [self.cluster.submit(read_part, job.data, take, number) for number in range(job.data.parts)]
             for take in dict.fromkeys(self.takes)
         }
         self.values: dict[str, list[Reference]] = {}

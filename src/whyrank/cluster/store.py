@@ -70,16 +70,23 @@ class Store:
 
     def folders(self, prefix: str) -> list[str]:
         """The names of folders that start so."""
-        system, root = self._place
+        system, root = self._listed_anew
         found = system.ls(root, detail=True) if system.exists(root) else []
         names = (entry["name"].rstrip("/").rsplit("/", 1)[-1] for entry in found if entry["type"] == "directory")
         return sorted(name for name in names if name.startswith(prefix))
 
     def remove(self, folder: str = "") -> None:
-        system, root = self._place
+        system, root = self._listed_anew
         path = f"{root}/{folder}" if folder else root
         if system.exists(path):
             system.rm(path, recursive=True)
+
+    @property
+    def _listed_anew(self) -> tuple[Any, str]:
+        """Object stores remember lists of files, but other machines write too."""
+        system, root = self._place
+        system.invalidate_cache()
+        return system, root
 
     @cached_property
     def _place(self) -> tuple[Any, str]:

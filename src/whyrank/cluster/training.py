@@ -6,23 +6,21 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.cluster.dataset import Dataset
-from whyrank.cluster.session import Cluster, Lost
-from whyrank.cluster.solver import ClusterSolver
+from whyrank.cluster.loss import ClusterLoss
+from whyrank.cluster.session import LOSSES, Lost
+from whyrank.cluster.solver import ClusterSolver, Job
 from whyrank.cluster.store import Store
 from whyrank.errors import ArtifactError, TrainingError
-from whyrank.training import Epoch, Monitor, Pass, Settings, Table
+from whyrank.training import Epoch, Monitor, Run
 from whyrank.training.loop import LARGEST
-from whyrank.training.shards import default_shards
 
 MANIFEST = "manifest"
-LOSSES = 5  # how often in a row an epoch may be lost
 
 
 @dataclass(frozen=True)
@@ -45,44 +43,26 @@ class State:
         return self.store.read(self.name(table, shard))["values"]
 
 
-def train(
-    cluster: Cluster,
-    data: Dataset,
-    tables: Mapping[str, Table],
-    passes: tuple[Pass, ...],
-    settings: Settings,
-    *,
-    resume: bool = False,
-    monitors: Sequence[Monitor] = (),
-) -> State:
+def train(job: Job, run: Run) -> State:
     """Learn the tables as the local engine does; the state after the last epoch is in the data's store.
 
-    Every `checkpoint_seconds`, and at the end, all tables are written and then named by a manifest. `resume` goes on
-    from the last manifest, on whatever cluster.
+    Every `checkpoint_seconds`, and at the end, all tables are written and then named by a manifest. `run.resume` goes
+    on from the last manifest, on whatever cluster.
     """
-    shards = settings.shards or default_shards(tables, passes, data.triplets)
-    run = _Run(cluster, data, tables, passes, settings, shards, monitors)
-    done = run.last() if resume else None
+    training = _Training(job, run.monitors)
+    done = training.last() if run.resume else None
     if done is None:
-        data.store.remove(MANIFEST)
-    return run.from_state(done)
+        job.data.store.remove(MANIFEST)
+    return training.from_state(done)
 
 
-class _Run:
-    def __init__(
-        self,
-        cluster: Cluster,
-        data: Dataset,
-        tables: Mapping[str, Table],
-        passes: tuple[Pass, ...],
-        settings: Settings,
-        shards: int,
-        monitors: Sequence[Monitor],
-    ) -> None:
-        self.cluster, self.settings, self.shards, self.monitors = cluster, settings, shards, monitors
-        self.store, self.tables = data.store, tables
-        self.solver = ClusterSolver(cluster, data, tables, passes, settings, shards)
-        self.mark = fingerprint(data, tables, settings, shards)
+class _Training:
+    def __init__(self, job: Job, monitors: Sequence[Monitor]) -> None:
+        self.cluster, self.settings, self.shards, self.monitors = job.cluster, job.settings, job.shards, monitors
+        self.store, self.tables = job.data.store, job.tables
+        self.solver = ClusterSolver(job)
+        self.loss = ClusterLoss(job) if monitors else None
+        self.mark = fingerprint(job)
 
     def last(self) -> State | None:
         """The state that the manifest names, if there is one."""
@@ -148,7 +128,8 @@ class _Run:
 
     def _report(self, done: int, speed: float, seconds: float, mine: int) -> None:
         last = self.settings.epochs
-        report = Epoch(done, last, float("nan"), speed, seconds, seconds / max(mine, 1) * (last - done))
+        loss = self.loss.mean(self.solver) if self.loss else float("nan")
+        report = Epoch(done, last, loss, speed, seconds, seconds / max(mine, 1) * (last - done))
         for monitor in self.monitors:
             monitor.on_epoch(report, None)
 
@@ -160,12 +141,12 @@ class _Run:
             )
 
 
-def fingerprint(data: Dataset, tables: Mapping[str, Table], settings: Settings, shards: int) -> str:
+def fingerprint(job: Job) -> str:
     """A hash of all that decides the result; the cluster does not."""
-    chosen = asdict(settings) | {"shards": shards, "data": data.digest}
-    for name in ("threads", "checkpoint_seconds", *(["epochs"] if settings.schedule == "constant" else [])):
+    chosen = asdict(job.settings) | {"shards": job.shards, "data": job.data.digest}
+    for name in ("threads", "checkpoint_seconds", *(["epochs"] if job.settings.schedule == "constant" else [])):
         del chosen[name]
-    chosen["tables"] = {name: (table.rows, table.factors, table.bias) for name, table in tables.items()}
+    chosen["tables"] = {name: (table.rows, table.factors, table.bias) for name, table in job.tables.items()}
     return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()
 
 

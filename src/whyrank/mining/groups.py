@@ -73,17 +73,17 @@ def smallest_near(similarity: float) -> int:
 
 def find_pairs(spool: Spool, cutter: Cutter, wordings: Wordings) -> Pairs:
     """All pairs of different wordings whose shingle sets have at least the rules' Jaccard similarity."""
-    large = large_wordings(cutter, wordings)
+    large = np.flatnonzero(can_be_near(wordings, cutter.rules.similarity))
+    large = large[np.argsort(wordings.sizes[large], kind="stable")]  # as the join needs them
     first = wordings.first[large]
     rows = cutter.shingles(spool.text, spool.starts[first], spool.lengths[first])
     left, right = near_rows(*rows, float(cutter.rules.similarity))
     return Pairs(large[left], large[right])
 
 
-def large_wordings(cutter: Cutter, wordings: Wordings) -> Ints:
-    """The wordings that another one can come near to, in ascending order of size."""
-    large = np.flatnonzero(wordings.sizes >= smallest_near(float(cutter.rules.similarity)))
-    return large[np.argsort(wordings.sizes[large], kind="stable")]
+def can_be_near(wordings: Wordings, similarity: float) -> NDArray[np.bool_]:
+    """The wordings that another one can come near to."""
+    return wordings.sizes >= smallest_near(float(similarity))
 
 
 def near_rows(indptr: Ints, hashes: NDArray[np.uint64], similarity: float) -> tuple[Ints, Ints]:

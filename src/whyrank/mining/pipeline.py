@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from whyrank.atomic import writing
 from whyrank.data.problems import OnError, Problems
 from whyrank.errors import DataError, ParameterError
-from whyrank.mining.groups import Wordings, count_wordings, find_pairs, group, promising
+from whyrank.mining.groups import Pairs, Wordings, count_wordings, find_pairs, group, promising
 from whyrank.mining.mined import Mined
 from whyrank.mining.pool import build
 from whyrank.mining.report import Rare, Report, rare_wordings
@@ -102,20 +103,36 @@ def cut_reviews(
             finish()
 
 
+class Before(NamedTuple):
+    """What was found before the spool was filled: wordings that are left out of it, and near-duplicates, by key."""
+
+    rare: list[Rare]
+    left: NDArray[np.uint64]
+    right: NDArray[np.uint64]
+
+    def pairs(self, wordings: Wordings) -> Pairs:
+        both = np.isin(self.left, wordings.keys) & np.isin(self.right, wordings.keys)
+        return Pairs(*(np.searchsorted(wordings.keys, keys[both]) for keys in (self.left, self.right)))
+
+
 def find_wordings(
-    spool: Spool, cutter: Cutter, known: pl.DataFrame | None, report: Report, tell: Progress, rare: Rare | None = None
+    spool: Spool,
+    cutter: Cutter,
+    known: pl.DataFrame | None,
+    report: Report,
+    tell: Progress,
+    before: Before | None = None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The mentions (wording, sentence, user, item, rating, time) of wordings worth keeping, and the wordings.
 
     A wording: how many records say it, its text as most people write it, its normalized text, its aspect, its center
-    (the wording its group is named after), and for wordings of an earlier pool `known` and their explanation. `rare`
-    are wordings that were left out of the spool already because their group could never be said often enough.
+    (the wording its group is named after), and for wordings of an earlier pool `known` and their explanation.
     """
     rules = cutter.rules
     tell("counting sentences", 0, None)
     wordings = count_wordings(spool)
     tell("finding near-duplicates", 0, None)
-    pairs = find_pairs(spool, cutter, wordings)
+    pairs = before.pairs(wordings) if before else find_pairs(spool, cutter, wordings)
     earlier = known_wordings(spool, wordings, known)
     extra = earlier["weight"].fill_null(0).to_numpy()
     kept = promising(wordings.counts + extra, pairs, rules.min_count)
@@ -123,7 +140,7 @@ def find_wordings(
     wordings = wordings._replace(counts=count_records(spool, wordings, sentences, wording))
     weights = wordings.counts + extra
     kept &= promising(weights, pairs, rules.min_count)
-    report.add_rare([rare_wordings(spool, wordings, kept), *([rare] if rare else [])])
+    report.add_rare([rare_wordings(spool, wordings, kept), *(before.rare if before else [])])
     stays, place = kept[wording], np.cumsum(kept) - 1
     sentences, wording = sentences[stays], place[wording[stays]]
     pairs, wordings, earlier = pairs.among(kept), wordings.take(kept), earlier.filter(pl.Series(kept))

@@ -31,10 +31,13 @@ def held_out(train: Triplets, validation: Triplets | None) -> tuple[Triplets, Tr
     return (split.train, split.test) if split.test.records else (train, train)
 
 
-def quality(model: Model, validation: Triplets, sample: int = SAMPLE, k: int = 10) -> float:
-    """ndcg_paper@k on a fixed sample of records, by which settings are chosen."""
-    rows = np.random.default_rng(0).permutation(validation.records)[:sample]
-    part = validation.take(np.sort(rows))
+def sampled(validation: Triplets, sample: int = SAMPLE) -> Triplets:
+    """A fixed sample of records, by which settings are chosen."""
+    return validation.take(np.sort(np.random.default_rng(0).permutation(validation.records)[:sample]))
+
+
+def quality(model: Model, part: Triplets, k: int = 10) -> float:
+    """ndcg_paper@k on records."""
     ranked = rank(model, part.record_user, part.record_item, k).numbers
     gains = 1 / np.log2(np.arange(2, k + 2))
     found = hits(ranked, part.record_explanations.indptr, part.record_explanations.indices)
@@ -83,7 +86,7 @@ class COUNTS(Model):
             return
         catalog = self.catalog_
         learn, check = held_out(train, validation)
-        self.catalog_ = Catalog.of(learn)
+        check, self.catalog_ = sampled(check), Catalog.of(learn)
         try:
             scores = []
             for self.strengths_ in candidates:

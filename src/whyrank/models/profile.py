@@ -19,9 +19,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
@@ -30,19 +31,31 @@ from whyrank.data.triplets import Triplets
 from whyrank.kernels import profile as kernels
 from whyrank.kernels.metrics import hits
 from whyrank.models.base import Model
-from whyrank.models.counts import evidence_bonus, held_out, quality
+from whyrank.models.counts import evidence_bonus, held_out, quality, sampled
 from whyrank.models.parameters import parameter, values
 from whyrank.ranking.form import Block, Bonus, Floats, Numbers
 from whyrank.ranking.rank import rank_items
 from whyrank.training import Epoch, Run
 from whyrank.training.checkpoint import read_arrays, write_arrays
-from whyrank.training.softmax import Side, SoftmaxSettings, SoftmaxTraining, State, Task, Words, part_of
+from whyrank.training.softmax import (
+    Records,
+    Side,
+    SoftmaxSettings,
+    SoftmaxTraining,
+    Source,
+    State,
+    Task,
+    Words,
+    part_of,
+)
 
-# Penalties that race for one epoch: (of vectors, of words' vectors).
+# Penalties that race for one epoch: (of vectors, of words' vectors); as many with words as without.
 RACE_WITH_WORDS = ((1e-4, 1e-4), (3e-3, 3e-5))
 RACE = ((1e-4, 0.0), (1e-3, 0.0))
 FALL = 0.995  # training ends when validation falls below this part of its best
 CHECKED = 4000  # validation records that decide
+ASKED = 2000  # validation users that decide of items
+ITEM_SAMPLE = 2048  # items that stand for a larger pool in each step
 PATIENCE = 3  # epochs without a better ranking of items after which it is enough
 STEPS = 100  # batches are smaller than asked for where an epoch would otherwise have fewer steps
 
@@ -62,17 +75,18 @@ class Profile(Model):
     words: bool = parameter(True, "use the words of explanations")
     seed: int = parameter(0, "every random choice comes from it", at_least=0)
 
-    stages: ClassVar[tuple[str, ...]] = ("reasons",)
+    stages: ClassVar[dict[str, int]] = {"reasons": len(RACE)}  # how many courses start in each
 
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
         """Stage by stage: of several courses the one that is best after its start goes on until it is over."""
-        catalog, self.catalog_ = self.catalog_, Catalog.of(held_out(train, validation)[0])
         saved = Checkpoint.of(self, train, validation, run)
-        for stage in self.stages:
-            work = self.work(stage, train, validation, run)
+        learn, check = held_out(train, validation)
+        catalog, self.catalog_ = self.catalog_, Catalog.of(learn)
+        for stage, racers in self.stages.items():
+            work = self.work(stage, learn, check, run)
             course = saved.course(work, stage)
             if course is None:
-                courses = [work.start(racer) for racer in range(work.racers)]
+                courses = [work.start(racer) for racer in range(racers)]
                 course = courses[best_of(courses)]
             saved.keep(stage, course)
             while not course.over:
@@ -82,28 +96,25 @@ class Profile(Model):
         self.catalog_ = catalog
         self._forget_searches()
 
-    def task(self, learn: Triplets, words: Words | None) -> Task:
+    def task(self, source: Source, popularity: NDArray[np.int64], words: Words | None) -> Task:
         """Predict a record's explanations from what else the user says and what else is said of the item."""
-        own, pool = learn.record_explanations, len(learn.explanations)
-        sides = (
-            Side(learn.record_user, learn.user_explanations, own),
-            Side(learn.record_item, learn.item_explanations, own),
-        )
-        return Task(own, learn.popularity, sides, (pool, pool), True, words, (words, words))
+        pool = len(popularity)
+        return Task(source, popularity, (pool, pool), True, words, (words, words))
 
-    def work(self, stage: str, train: Triplets, validation: Triplets | None, run: Run) -> Work:
+    def work(self, stage: str, learn: Triplets, check: Triplets, run: Run) -> Work:
         """What a stage of the fit does."""
-        return Reasons(self, train, validation, run)
+        words = word_rows(learn.text_of(np.arange(len(learn.explanations)))) if self.words else None
+        return Reasons(self, self.task(reason_records(learn), learn.popularity, words), sampled(check, CHECKED), run)
 
     def keep_stage(self, stage: str, state: State) -> None:
         """Take what a stage has learned."""
         self._keep(state)
 
-    def settings(self, learn: Triplets, run: Run) -> SoftmaxSettings:
+    def settings(self, records: int, run: Run) -> SoftmaxSettings:
         return SoftmaxSettings(
             factors=self.factors,
             learning_rate=self.learning_rate,
-            batch=min(self.batch, max(64, learn.records // STEPS)),
+            batch=min(self.batch, max(64, records // STEPS)),
             seed=self.seed,
             threads=run.threads,
         )
@@ -113,7 +124,7 @@ class Profile(Model):
         begin = time.perf_counter()
         loss = training.epoch()
         seconds = time.perf_counter() - begin
-        updates = len(training.task.targets.indices) / seconds
+        updates = training.task.source.entries / seconds
         epoch = Epoch(training.epochs, of, loss, updates, seconds, seconds * (of - training.epochs))
         for monitor in run.monitors:
             monitor.on_epoch(epoch, None)
@@ -162,13 +173,20 @@ class ProfileJ(Profile):
 
     item_epochs: int = parameter(12, "passes for items at most; it stops when validation no longer rises", at_least=1)
 
-    stages: ClassVar[tuple[str, ...]] = ("reasons", "items")
+    stages: ClassVar[dict[str, int]] = {"reasons": len(RACE), "items": 1}
 
-    def work(self, stage: str, train: Triplets, validation: Triplets | None, run: Run) -> Work:
-        return Items(self, train, validation, run) if stage == "items" else super().work(stage, train, validation, run)
+    def work(self, stage: str, learn: Triplets, check: Triplets, run: Run) -> Work:
+        if stage == "reasons":
+            return super().work(stage, learn, check, run)
+        popularity = np.bincount(learn.record_item, minlength=len(learn.items))
+        return Items(self, item_task(item_records(learn), popularity), Asked.of(check.user_items), run)
 
     def keep_stage(self, stage: str, state: State) -> None:
         (self._keep_items if stage == "items" else self._keep)(state)
+
+    def item_settings(self, records: int, run: Run) -> SoftmaxSettings:
+        """Items need more room than reasons: twice the factors, and a larger sample of the pool."""
+        return replace(self.settings(records, run), factors=2 * self.factors, sample=ITEM_SAMPLE)
 
     def _keep_items(self, state: State) -> None:
         self.item_vectors_, self.item_bias_ = state.keys, state.bias
@@ -212,8 +230,6 @@ class Course:
 class Work(Protocol):
     """A stage of a fit: one or more courses start, one goes on, an epoch at a time, until it is over."""
 
-    racers: int
-
     def training(self, racer: int) -> SoftmaxTraining: ...
     def start(self, racer: int) -> Course: ...
     def go_on(self, course: Course) -> None: ...
@@ -222,12 +238,10 @@ class Work(Protocol):
 class Reasons:
     """Every penalty runs for an epoch, the best one on until validation falls."""
 
-    def __init__(self, model: Profile, train: Triplets, validation: Triplets | None, run: Run) -> None:
-        learn, self.check = held_out(train, validation)
-        self.model, self.run, self.settings = model, run, model.settings(learn, run)
-        self.task = model.task(learn, word_rows(train) if model.words else None)
+    def __init__(self, model: Profile, task: Task, check: Triplets, run: Run) -> None:
+        self.model, self.task, self.check, self.run = model, task, check, run
+        self.settings = model.settings(task.source.records, run)
         self.penalties = RACE if self.task.words is None else RACE_WITH_WORDS
-        self.racers = len(self.penalties)
 
     def training(self, racer: int) -> SoftmaxTraining:
         penalty, word_penalty = self.penalties[racer]
@@ -250,17 +264,15 @@ class Reasons:
 
     def _quality(self, state: State) -> float:
         self.model.keep_stage("reasons", state)
-        return quality(self.model, self.check, CHECKED)
+        return quality(self.model, self.check)
 
 
 class Items:
     """One training of item ranking, until validation no longer rises."""
 
-    racers = 1
-
-    def __init__(self, model: ProfileJ, train: Triplets, validation: Triplets | None, run: Run) -> None:
-        learn, self.check = held_out(train, validation)
-        self.model, self.run, self.settings, self.task = model, run, model.settings(learn, run), item_task(learn)
+    def __init__(self, model: ProfileJ, task: Task, check: Asked, run: Run) -> None:
+        self.model, self.task, self.check, self.run = model, task, check, run
+        self.settings = model.item_settings(task.source.records, run)
 
     def training(self, racer: int) -> SoftmaxTraining:
         return SoftmaxTraining(self.task, self.settings)
@@ -309,23 +321,43 @@ class Checkpoint:
             write_arrays(self.path, self.mark, self.arrays)
 
 
-def item_quality(model: ProfileJ, validation: Triplets, users: int = 2000, k: int = 10) -> float:
-    """ndcg_paper@k of items for a fixed sample of validation users, by which training is stopped."""
-    relevant = validation.user_items
-    asked = np.flatnonzero(relevant.sizes()).astype(np.int32)
-    asked = np.sort(np.random.default_rng(0).permutation(asked)[:users])
-    ranked = rank_items(model, asked, k).numbers
-    found = hits(ranked, *relevant.take(asked)[:2])
-    return float((found / np.log2(np.arange(2, ranked.shape[1] + 2))).sum(1).mean()) if len(asked) else 0.0
+class Asked(NamedTuple):
+    """A fixed sample of validation users, by number, and their validation items, user by user."""
+
+    users: Numbers
+    relevant: CSR
+
+    @classmethod
+    def of(cls, relevant: CSR) -> Asked:
+        users = np.flatnonzero(relevant.sizes()).astype(np.int32)
+        users = np.sort(np.random.default_rng(0).permutation(users)[:ASKED])
+        return cls(users, relevant.take(users))
 
 
-def item_task(train: Triplets) -> Task:
-    """Predict a record's item from the user's other items (what the user says was tried and did not help)."""
-    alone = np.arange(train.records + 1, dtype=np.int64)
-    item = CSR(alone, train.record_item, np.ones(train.records, np.int32))
-    sides = (Side(train.record_user, train.user_items, item), Side.none(train.records))
-    popularity = np.bincount(train.record_item, minlength=len(train.items))
-    return Task(item, popularity, sides, (len(train.items), 0), False)
+def item_quality(model: ProfileJ, check: Asked, k: int = 10) -> float:
+    """ndcg_paper@k of items, by which training is stopped."""
+    ranked = rank_items(model, check.users, k).numbers
+    found = hits(ranked, *check.relevant[:2])
+    return float((found / np.log2(np.arange(2, ranked.shape[1] + 2))).sum(1).mean()) if len(check.users) else 0.0
+
+
+def reason_records(learn: Triplets) -> Records:
+    """Records with what their user and their item have said of them."""
+    own = learn.record_explanations
+    user, item = (learn.record_user, learn.user_explanations), (learn.record_item, learn.item_explanations)
+    return Records(own, (Side(*user, own), Side(*item, own)))
+
+
+def item_records(learn: Triplets) -> Records:
+    """Records with the user's items (what the user says was tried and did not help)."""
+    alone = np.arange(learn.records + 1, dtype=np.int64)
+    item = CSR(alone, learn.record_item, np.ones(learn.records, np.int32))
+    return Records(item, (Side(learn.record_user, learn.user_items, item), Side.none(learn.records)))
+
+
+def item_task(source: Source, popularity: NDArray[np.int64]) -> Task:
+    """Predict a record's item from the user's other items."""
+    return Task(source, popularity, (len(popularity), 0), False)
 
 
 def profiles(
@@ -347,9 +379,8 @@ def profiles(
     return x
 
 
-def word_rows(train: Triplets, least: int = 2) -> Words | None:
-    """The words of every explanation that stand in at least `least` of them; None where there are none."""
-    texts = train.text_of(np.arange(len(train.explanations))).to_list()
+def word_rows(texts: pl.Series, least: int = 2) -> Words | None:
+    """The words of every text that stand in at least `least` of them; None where there are none."""
     tokens = [sorted(set(re.findall(r"\w+", text.lower()))) for text in texts]
     seen = Counter(word for each in tokens for word in each)
     numbers = {word: number for number, word in enumerate(sorted(word for word in seen if seen[word] >= least))}

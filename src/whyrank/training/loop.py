@@ -80,7 +80,7 @@ class _Run:
         blocks = settings.solver == "blocks"
         solver = BlockSolver(storage, passes, settings, crew) if blocks else SequentialSolver(storage, passes, settings)
         self.solver: BlockSolver | SequentialSolver = solver
-        self.loss = SampleLoss(storage, passes, settings.seed) if monitors else None
+        self.loss = SampleLoss.of(storage, passes, settings.seed) if monitors else None
 
     def from_epoch(self, done: int, checkpoint: Path | None, mark: str, interrupt: _LateInterrupt) -> None:
         """Epochs done + 1 to the last, or until a monitor or the user stops."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from whyrank.data.csr import CSR
 from whyrank.kernels.negatives import Known, build_filters, draw_negatives
 from whyrank.kernels.rng import draw_many, key_of
 from whyrank.training.passes import PairwisePass, Pass, positives
@@ -12,14 +15,18 @@ from whyrank.training.storage import Storage
 
 SAMPLE_DOMAIN = 7
 SAMPLE = 1000  # triplets per pass
+Sample = tuple[dict[str, NDArray[np.int32]], NDArray[np.int32]]  # some triplets' rows by table, a negative for each
 
 
 class SampleLoss:
     """Mean of -ln sigma(r) over the same pairs whenever asked, summed over the passes with their weights."""
 
-    def __init__(self, storage: Storage, passes: tuple[Pass, ...], seed: int) -> None:
-        self.storage, self.passes = storage, passes
-        self.samples = [_sample(storage, one, key_of(seed, SAMPLE_DOMAIN, n)) for n, one in enumerate(passes)]
+    def __init__(self, storage: Storage, passes: tuple[Pass, ...], samples: Sequence[Sample]) -> None:
+        self.storage, self.passes, self.samples = storage, passes, samples
+
+    @classmethod
+    def of(cls, storage: Storage, passes: tuple[Pass, ...], seed: int) -> SampleLoss:
+        return cls(storage, passes, [_sample(storage, one, key_of_pass(seed, n)) for n, one in enumerate(passes)])
 
     def mean(self) -> float:
         total = 0.0
@@ -49,14 +56,26 @@ class SampleLoss:
         return np.asarray((first * by_user + second * by_item).sum(1), np.float64)
 
 
-def _sample(storage: Storage, one: Pass, key: np.uint64) -> tuple[dict[str, NDArray[np.int32]], NDArray[np.int32]]:
-    """Some triplets' rows by table, and a negative for each."""
-    chosen = draw_many(key, min(SAMPLE, one.triplets), one.triplets)
+def key_of_pass(seed: int, number: int) -> np.uint64:
+    return key_of(seed, SAMPLE_DOMAIN, number)
+
+
+def chosen_triplets(key: np.uint64, triplets: int) -> NDArray[np.int64]:
+    """The numbers of the triplets that the loss is measured on."""
+    return draw_many(key, min(SAMPLE, triplets), triplets)
+
+
+def negatives_of(rows: NDArray[np.int32], known: CSR, columns: int, key: np.uint64) -> NDArray[np.int32]:
+    """A column for each row that it does not know."""
+    filters = Known(build_filters(known.indptr, known.indices), known.indptr, known.indices)
+    return draw_negatives(rows, np.arange(columns, dtype=np.int32), filters, key)
+
+
+def _sample(storage: Storage, one: Pass, key: np.uint64) -> Sample:
+    chosen = chosen_triplets(key, one.triplets)
     pairwise = isinstance(one, PairwisePass)
     csr = one.known if isinstance(one, PairwisePass) else one.record_explanations
     rows = one.positive_rows if isinstance(one, PairwisePass) else csr.rows_of_entries()
     column = one.tables[1] if pairwise else one.tables[2]
-    pool = np.arange(storage.tables[column].rows, dtype=np.int32)
-    known = Known(build_filters(csr.indptr, csr.indices), csr.indptr, csr.indices)
-    negatives = draw_negatives(rows[chosen], pool, known, key)
+    negatives = negatives_of(rows[chosen], csr, storage.tables[column].rows, key)
     return {name: array[chosen] for name, array in positives(one).items()}, negatives

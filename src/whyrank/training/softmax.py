@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +20,46 @@ from whyrank.kernels import profile as kernels
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
-Result = TypeVar("Result")
 
 # A batch is cut into so many parts, whatever the number of threads: their gradients are added in order.
 PARTS = 2
-FULL = 3000  # pools up to this size are summed whole; larger ones by a weighted sample
-SAMPLE = 512  # how large that sample is, one for every batch
+FULL = 3000  # pools up to this size are summed whole; larger ones by a weighted sample, one for every batch
 # Strengths of evidence, of one side and of the other: log scale, power of popularity, power of activity.
 START = (-3.0, 0.6, 0.1, -3.0, 0.6, 0.3)
+
+
+class Lists(NamedTuple):
+    """What some records say (record k: targets[indptr[k]] ...), and the entries of their sides as kernels take them."""
+
+    indptr: NDArray[np.int64]
+    targets: Ints
+    numbers: Ints
+    counts: Floats
+    places: NDArray[np.int64]
+
+    def cut(self, first: int, end: int) -> Lists:
+        """Of the records first ... end - 1."""
+        indptr, places = self.indptr[first : end + 1], self.places[2 * first : 2 * end + 1]
+        inside = slice(places[0], places[-1])
+        targets = self.targets[indptr[0] : indptr[-1]]
+        return Lists(indptr - indptr[0], targets, self.numbers[inside], self.counts[inside], places - places[0])
+
+    def in_parts(self) -> list[Lists]:
+        """Cut into PARTS whose sizes differ by one at most, larger ones first."""
+        bounds = [-(-(len(self.indptr) - 1) * part // PARTS) for part in range(PARTS + 1)]
+        return [self.cut(first, end) for first, end in pairwise(bounds)]
+
+
+class Source(Protocol):
+    """Where training gets its records from."""
+
+    @property
+    def records(self) -> int: ...
+    @property
+    def entries(self) -> int: ...
+    def lists(self, order: NDArray[np.int64], batch: int) -> Iterator[Lists]:
+        """The records in an order; each piece has whole batches but for the last one."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +76,30 @@ class Side:
         empty = CSR(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
         return cls(np.full(records, -1, np.int32), empty, empty)
 
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Records in memory: what each says, and its two sides."""
+
+    targets: CSR
+    sides: tuple[Side, Side]
+
     @property
-    def silent(self) -> bool:
-        return not self.relation.rows
+    def records(self) -> int:
+        return self.targets.rows
+
+    @property
+    def entries(self) -> int:
+        return len(self.targets.indices)
+
+    def lists(self, order: NDArray[np.int64], batch: int) -> Iterator[Lists]:
+        return (self.of(order[start : start + batch]) for start in range(0, len(order), batch))
+
+    def of(self, records: NDArray[np.int64]) -> Lists:
+        first, second = ((side.rows, *side.relation, *side.own[:2]) for side in self.sides)
+        said = self.targets.take(records)
+        numbers, counts, places = kernels.other_entries(records, *first, *second, True)
+        return Lists(said.indptr, said.indices, numbers, counts, places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,19 +117,14 @@ class Words:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is predicted (the targets of every record) and from what (two sides)."""
+    """What is predicted (targets) from what (two sides)."""
 
-    targets: CSR
+    source: Source
     popularity: NDArray[np.int64]
-    sides: tuple[Side, Side]
-    inputs: tuple[int, int]  # sizes of the sides' vocabularies
+    inputs: tuple[int, int]  # sizes of the sides' vocabularies; 0: the side says nothing
     evidence: bool  # whether sides hold targets, so that their counts speak for themselves
     words: Words | None = None  # of the targets
     input_words: tuple[Words | None, Words | None] = (None, None)
-
-    @property
-    def records(self) -> int:
-        return self.targets.rows
 
 
 @dataclass(frozen=True)
@@ -107,6 +156,7 @@ class SoftmaxSettings:
     batch: int = 512
     penalty: float = 1e-4
     word_penalty: float = 1e-4
+    sample: int = 512  # of a large pool
     seed: int = 0
     threads: int | None = None
 
@@ -192,7 +242,7 @@ class Crew:
         self.threads = max(1, min(threads or os.cpu_count() or 1, PARTS))
         self.pool = ThreadPoolExecutor(self.threads)
 
-    def parts(self, work: Callable[[int], Result]) -> list[Result]:
+    def parts(self, work: Callable[[int], NDArray[np.float64]]) -> list[NDArray[np.float64]]:
         return list(self.pool.map(work, range(PARTS)))
 
     def rows(self, count: int, work: Callable[[int, int], object]) -> None:
@@ -217,7 +267,7 @@ class SoftmaxTraining:
         d, pool = settings.factors, len(task.popularity)
         share = (task.popularity + 0.5) / max(task.popularity.sum(), 1)
         self.log_share: NDArray[np.float64] = np.log(share)
-        widths = [0 if side.silent else d for side in task.sides]
+        widths = [d if size else 0 for size in task.inputs]
         self.width = sum(widths)
         self.keys = Vectors(pool, self.width, task.words, self.rng, self.crew)
         self.inputs = [
@@ -238,16 +288,17 @@ class SoftmaxTraining:
 
     def epoch(self) -> float:
         """One pass over all records in random order; answers the mean loss."""
-        settings, order = self.settings, self.rng.permutation(self.task.records)
+        settings, source = self.settings, self.task.source
         rate = settings.learning_rate * settings.decay**self.epochs
         loss = 0.0
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
-            for start in range(0, len(order), settings.batch):
-                loss += self._batch(order[start : start + settings.batch], rate)
+            for lists in source.lists(self.rng.permutation(source.records), settings.batch):
+                for start in range(0, len(lists.indptr) - 1, settings.batch):
+                    loss += self._batch(lists.cut(start, min(start + settings.batch, len(lists.indptr) - 1)), rate)
         self.epochs += 1
         if not math.isfinite(loss):
             raise TrainingError(f"the loss is no longer a number; lower learning_rate (it is {settings.learning_rate})")
-        return loss / max(len(self.task.targets.indices), 1)
+        return loss / max(source.entries, 1)
 
     def state(self) -> State:
         inputs = (self.inputs[0].snapshot(), self.inputs[1].snapshot())
@@ -272,57 +323,43 @@ class SoftmaxTraining:
     def _parts(self) -> dict[str, Vectors | _Table]:
         return {"keys": self.keys, "first": self.inputs[0], "second": self.inputs[1], "bias": self.bias}
 
-    def _batch(self, records: NDArray[np.int64], rate: float) -> float:
+    def _batch(self, batch: Lists, rate: float) -> float:
         self.steps += 1
         rate *= min(1.0, self.steps / 30)
-        parts = np.array_split(records, PARTS)
-        entries = self.crew.parts(lambda h: self._entries(parts[h]))
+        parts = batch.in_parts()
         drawn = None if self.full else self._draw()
-        self._refresh(records, entries, drawn)
+        self._refresh(batch, drawn)
         keys, bias = self.keys.value, self.bias.x[:, 0]
         if drawn is None:
             sample_keys, offset = keys, bias
         else:
-            correction = np.log(SAMPLE * self.chance[drawn]).astype(np.float32)
+            correction = np.log(self.settings.sample * self.chance[drawn]).astype(np.float32)
             sample_keys, offset = keys[drawn], bias[drawn] - correction
         transposed = np.ascontiguousarray(sample_keys.T)
         powers = np.exp(-self.theta[[1, 4], None] * self.log_share)
-        results = self.crew.parts(
-            lambda h: self._part(h, parts[h], entries[h], drawn, sample_keys, transposed, offset, powers)
-        )
-        self._update(sum(results, np.zeros(7))[1:], rate, 1 / len(records))
+        results = self.crew.parts(lambda h: self._part(h, parts[h], drawn, sample_keys, transposed, offset, powers))
+        self._update(sum(results, np.zeros(7))[1:], rate, 1 / (len(batch.indptr) - 1))
         return float(sum(result[0] for result in results))
 
-    def _entries(self, records: NDArray[np.int64]) -> tuple[Ints, Floats, NDArray[np.int64]]:
-        a, b = self.task.sides
-        sides = ((side.rows, *side.relation, *side.own[:2]) for side in (a, b))
-        first, second = sides
-        return kernels.other_entries(records, *first, *second, True)
-
     def _draw(self) -> Ints:
-        return np.searchsorted(self.cumulative, self.rng.random(SAMPLE), side="right").astype(np.int32)
+        places = self.rng.random(self.settings.sample)
+        return np.searchsorted(self.cumulative, places, side="right").astype(np.int32)
 
-    def _refresh(
-        self,
-        records: NDArray[np.int64],
-        entries: list[tuple[Ints, Floats, NDArray[np.int64]]],
-        drawn: Ints | None,
-    ) -> None:
+    def _refresh(self, batch: Lists, drawn: Ints | None) -> None:
         """Make the vectors anew that this batch will read."""
         needed = np.zeros(len(self.task.popularity), np.uint8)
         if drawn is None:
             needed[:] = 1
         else:
             kernels.mark(drawn, needed)
-            kernels.mark(self.task.targets.take(records).indices, needed)
+            kernels.mark(batch.targets, needed)
         asked = [np.zeros(size, np.uint8) for size in self.task.inputs]
-        for numbers, _, places in entries:
-            lengths = np.diff(places)
-            of_first = np.repeat(np.arange(len(lengths)) % 2 == 0, lengths)
-            kernels.mark(numbers[of_first], asked[0])
-            kernels.mark(numbers[~of_first], asked[1])
-            if self.task.evidence:
-                kernels.mark(numbers, needed)
+        lengths = np.diff(batch.places)
+        of_first = np.repeat(np.arange(len(lengths)) % 2 == 0, lengths)
+        kernels.mark(batch.numbers[of_first], asked[0])
+        kernels.mark(batch.numbers[~of_first], asked[1])
+        if self.task.evidence:
+            kernels.mark(batch.numbers, needed)
         self.keys.refresh(needed)
         for vectors, marks in zip(self.inputs, asked, strict=True):
             vectors.refresh(marks)
@@ -330,8 +367,7 @@ class SoftmaxTraining:
     def _part(
         self,
         h: int,
-        records: NDArray[np.int64],
-        entries: tuple[Ints, Floats, NDArray[np.int64]],
+        part: Lists,
         drawn: Ints | None,
         sample_keys: Floats,
         transposed: Floats,
@@ -339,8 +375,9 @@ class SoftmaxTraining:
         powers: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Gradients of one part of a batch, into buffers of its own; answers the loss and the gradient of theta."""
-        numbers, counts, places = entries
+        indptr, targets, numbers, counts, places = part
         first, second = self.inputs
+        records = np.arange(len(indptr) - 1)
         x = np.zeros((len(records), self.width), np.float32)
         weights = kernels.profile_weights(counts, places)
         kernels.gather_profiles(numbers, weights, places, first.value, second.value, x)
@@ -350,7 +387,7 @@ class SoftmaxTraining:
         dx, result = np.zeros_like(x), np.zeros(7)
         dkeys, dbias, touched = self.keys.grads[h], self.bias_grads[h, :, 0], self.keys.touched[h]
         result[0] = kernels.softmax_step(
-            drawn is None, self.task.evidence, records, *self.task.targets[:2], numbers, counts, places, x,
+            drawn is None, self.task.evidence, records, indptr, targets, numbers, counts, places, x,
             self.keys.value, self.bias.x[:, 0], self.log_share, powers, self.theta, mass, dx, dkeys, dbias, touched,
             result[1:],
         )  # fmt: skip

@@ -1,0 +1,115 @@
+"""The engine's loss on a fixed sample of pairs, from tables that are on other machines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.cluster.dataset import Dataset, changes, rows_of, stacked
+from whyrank.cluster.positives import Columns, kind_of
+from whyrank.cluster.solver import ClusterSolver, Job
+from whyrank.cluster.store import Arrays
+from whyrank.data.csr import CSR
+from whyrank.training.loss import Sample, SampleLoss, chosen_triplets, key_of_pass, negatives_of
+from whyrank.training.passes import PairwisePass
+from whyrank.training.storage import Storage
+
+Floats = NDArray[np.float32]
+
+
+class ClusterLoss:
+    """What `SampleLoss` says here, if records lie user by user, as they do unless files number them otherwise."""
+
+    def __init__(self, job: Job) -> None:
+        parts = range(job.data.parts)
+        sizes = job.cluster.gather([job.cluster.submit(triplets_of, job.data, part) for part in parts])
+        self.job, self.starts = job, np.cumsum([0, *sizes]).tolist()
+        samples = [self._sample(number) for number in range(len(job.passes))]
+        self.rows = {name: _rows(samples, name) for name in job.tables}
+        small = {name: replace(table, rows=len(self.rows[name]), bias_start=None) for name, table in job.tables.items()}
+        self.loss = SampleLoss(Storage(small), job.passes, [self._renumbered(*sample) for sample in samples])
+
+    def mean(self, solver: ClusterSolver) -> float:
+        """The loss of the tables as they are now."""
+        cluster, asked = self.job.cluster, []
+        for name, rows in self.rows.items():
+            shards, places = solver.cut(name, solver.epoch_cut).locate(rows)
+            for shard in np.unique(shards).tolist():
+                mine = np.flatnonzero(shards == shard)
+                asked.append((name, mine, cluster.submit(taken, solver.values[name][shard], places[mine])))
+        values = cluster.gather([reference for *_, reference in asked])
+        for (name, mine, _), found in zip(asked, values, strict=True):
+            self.loss.storage.whole(name)[mine] = found
+        return self.loss.mean()
+
+    def _sample(self, number: int) -> Sample:
+        """A pass's sample; a negative's table is the pass's last."""
+        job, one, key = self.job, self.job.passes[number], key_of_pass(self.job.settings.seed, number)
+        chosen = chosen_triplets(key, job.data.triplets)
+        pieces = []
+        for part, first in enumerate(self.starts[:-1]):
+            mine = np.flatnonzero((chosen >= first) & (chosen < self.starts[part + 1]))
+            pieces.append((mine, job.cluster.submit(triplets_at, job.data, part, chosen[mine] - first)))
+        found = {kind: np.empty(len(chosen), np.int32) for kind in ("user", "item", "explanation")}
+        own: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * len(chosen)
+        for (mine, _), (entries, said) in zip(pieces, job.cluster.gather([r for _, r in pieces]), strict=True):
+            for kind in found:
+                found[kind][mine] = entries[kind]
+            for place, entry in enumerate(mine.tolist()):
+                own[entry] = said.row(place)
+        if isinstance(one, PairwisePass):
+            take = Columns.of(one)
+            rows, at = np.unique(found[take.rows], return_inverse=True)
+            asked = [
+                job.cluster.submit(rows_of, job.data, take.rows, take.columns[0], part, rows)
+                for part in range(job.data.parts)
+            ]
+            known = stacked(job.cluster.gather(asked)).take(at)
+        else:
+            sizes = np.array([len(each) for each in own])
+            known = CSR(np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(own), np.concatenate(own))
+        columns = job.tables[one.tables[-1]].rows
+        negatives = negatives_of(np.arange(len(chosen), dtype=np.int32), known, columns, key)
+        return {name: found[kind_of(name)] for name in one.tables}, negatives
+
+    def _renumbered(self, numbers: dict[str, NDArray[np.int32]], negatives: NDArray[np.int32]) -> Sample:
+        """By places among the rows that are asked for; tables of one kind have them in common."""
+        places = {name: np.searchsorted(self.rows[name], rows).astype(np.int32) for name, rows in numbers.items()}
+        last = list(numbers)[-1]
+        at = np.searchsorted(self.rows[last], negatives).astype(np.int32)
+        return places, np.where(negatives >= 0, at, np.int32(-1))
+
+
+def _rows(samples: list[Sample], name: str) -> NDArray[np.int32]:
+    """All rows of a table's kind that samples ask for."""
+    asked = [np.empty(0, np.int32)]
+    for numbers, negatives in samples:
+        asked += [rows for table, rows in numbers.items() if kind_of(table) == kind_of(name)]
+        if kind_of(list(numbers)[-1]) == kind_of(name):
+            asked.append(negatives[negatives >= 0])
+    return np.unique(np.concatenate(asked))
+
+
+# -- what machines do --------------------------------------------------------------------------------------------------
+
+
+def triplets_of(data: Dataset, part: int) -> int:
+    return len(data.part("user", part)["record"])
+
+
+def triplets_at(data: Dataset, part: int, places: NDArray[np.int64]) -> tuple[Arrays, CSR]:
+    """Some triplets of a part, and all explanations of their records."""
+    entries = data.part("user", part)
+    starts = np.append(np.flatnonzero(changes(entries["record"])), len(entries["record"]))
+    run = np.searchsorted(starts, places, "right")
+    first, end = starts[run - 1], starts[run]
+    indptr = np.concatenate([[0], np.cumsum(end - first)])
+    inside = np.arange(indptr[-1]) + np.repeat(first - indptr[:-1], end - first)
+    said = entries["explanation"][inside]
+    return {kind: entries[kind][places] for kind in ("user", "item", "explanation")}, CSR(indptr, said, said)
+
+
+def taken(values: Floats, places: NDArray[np.int32]) -> Floats:
+    return values[places]
