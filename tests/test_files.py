@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from whyrank.data import Triplets, read, write
 from whyrank.data.extra import read_extra, write_extra
+from whyrank.data.parquet import check_parquet
 from whyrank.data.problems import Problems
 from whyrank.errors import DataError
 
@@ -139,6 +140,28 @@ def test_any_bytes_as_a_pickle_give_a_typed_error(tmp_path_factory: pytest.TempP
     (folder / "IDs.pickle").write_bytes(content)
     with pytest.raises(DataError):
         read(folder)
+
+
+WRONG_COUNTS = [
+    (b",\x15\n", b",\x15\t", "a page with impossible counts"),  # a page of -5 values: polars would ask for 2 EiB
+    (b",\x15\n", b",\x15\x0c", "its pages do not hold its rows"),  # a page of 6
+    (b"\x16\n\x19", b"\x16\x0c\x19", "its rows are not those of its groups"),  # a file of 6
+    (b"PAR1\x15", b"PAR1\xff", "a damaged header"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "problem"), WRONG_COUNTS)
+def test_wrong_counts_in_a_parquet_file_do_not_reach_polars(
+    tmp_path: Path, right: bytes, wrong: bytes, problem: str
+) -> None:
+    path = tmp_path / "t.parquet"
+    pl.DataFrame({"user": list("abcde"), "item": list("fghij"), "explanation": list("klmno")}).write_parquet(path)
+    assert len(read(check_parquet(path))) == 5
+    path.write_bytes(path.read_bytes().replace(right, wrong))
+    with pytest.raises(DataError, match=problem):
+        check_parquet(path)
+    with pytest.raises(DataError, match=problem):
+        read(path)
 
 
 @given(st.binary(max_size=300), st.sampled_from(["f.csv", "f.tsv", "f.jsonl", "f.parquet", "f.csv.gz"]))

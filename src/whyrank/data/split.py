@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from whyrank.atomic import new_folder
 from whyrank.data.extra import is_extra, read_extra, read_index, write_index
+from whyrank.data.parquet import check_parquet
 from whyrank.data.tables import UNREADABLE, first_line, inside
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
@@ -223,7 +224,7 @@ def _checked_number(folder: Path, number: int) -> int:
 
 def _read_triplets(folder: Path) -> Triplets:
     try:
-        return Triplets.from_frame(pl.read_parquet(inside(folder, "triplets.parquet")))
+        return Triplets.from_frame(pl.read_parquet(check_parquet(inside(folder, "triplets.parquet"))))
     except UNREADABLE as error:
         raise DataError(f"cannot be read: {first_line(error)}", path=folder / "triplets.parquet") from error
 

@@ -11,6 +11,7 @@ from typing import Literal
 import polars as pl
 
 from whyrank.atomic import new_file
+from whyrank.data.parquet import check_parquet
 from whyrank.data.problems import Problems
 from whyrank.errors import DataError
 
@@ -86,7 +87,7 @@ def write_table(frame: pl.DataFrame, path: str | Path) -> Path:
 
 def _read_parquet(path: Path, mapping: Mapping[str, str | int]) -> pl.DataFrame:
     try:
-        names = pl.read_parquet_schema(path)
+        names = pl.read_parquet_schema(check_parquet(path))
         sources = {name: source for name, source in mapping.items() if source in names}
         table = pl.read_parquet(path, columns=[str(source) for source in sources.values()])
     except UNREADABLE as error:
