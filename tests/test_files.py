@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import json
 import pickle
+import tracemalloc
 from pathlib import Path
 
 import polars as pl
@@ -130,8 +131,34 @@ class Malicious:
 def test_a_malicious_pickle_is_refused_and_runs_nothing(tmp_path: Path, protocol: int) -> None:
     records = [{"user": "u", "item": "i", "exp_idx": ["1"], "more": Malicious()}]
     (tmp_path / "IDs.pickle").write_bytes(pickle.dumps(records, protocol))
-    with pytest.raises(DataError, match="only plain containers and scalars"):
+    with pytest.raises(DataError, match="more than plain containers and scalars"):
         read(tmp_path)
+
+
+def doubled(times: int) -> list[object]:
+    """Few bytes, and as many entries as 2 to that power when it is written down."""
+    return [*[doubled(times - 1)] * 2] if times else ["1"]
+
+
+GREEDY = {
+    "announces many objects": b"\x80\x03]r" + (20_000_000).to_bytes(4, "little") + b".",
+    "announces many bytes": b"\x80\x05\x96" + (20_000_000).to_bytes(8, "little") + b"abc.",
+    "an endless id": pickle.dumps([{"user": doubled(18), "item": "i", "exp_idx": ["1"]}]),
+    "an endless rating": pickle.dumps([{"user": "u", "item": "i", "rating": doubled(18), "exp_idx": ["1"]}]),
+}
+
+
+@pytest.mark.parametrize("content", GREEDY.values(), ids=GREEDY)
+def test_a_pickle_gets_no_more_memory_than_it_has_bytes_for(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "IDs.pickle").write_bytes(content)
+    assert len(content) < 1000
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError):
+            read(tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.binary(max_size=200))

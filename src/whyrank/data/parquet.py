@@ -1,4 +1,4 @@
-"""A look at the counts in a Parquet file before polars trusts them: on wrong ones it asks for all memory, and aborts."""
+"""A look at the counts in a Parquet file before polars trusts them: on wrong ones it asks for all memory and aborts."""
 
 from __future__ import annotations
 
