@@ -43,6 +43,7 @@ class Model:
     summary: ClassVar[str]
     ranks_items: ClassVar[bool] = False
     fitted: ClassVar[tuple[str, ...]] = ()  # names of the learned arrays, without the trailing underscore
+    rows: ClassVar[Mapping[str, str]] = {}  # those that kernels look into by number: of users, items or explanations
 
     # -- what a model defines ------------------------------------------------------------------------------------------
 
@@ -215,6 +216,9 @@ class Model:
     def _check_restored(self) -> None:
         """Raise unless keys and queries fit each other; the last user and item reach the ends of their tables."""
         catalog = self.catalog_
+        for name, of in self.rows.items():
+            if len(getattr(self, f"{name}_")) != len(getattr(catalog, of)):
+                raise ValueError(f"{name} of a size that does not fit the {of}")
         users, items = (np.array([len(each) - 1], np.int32) for each in (catalog.users, catalog.items))
         asked = [(self.keys(), self.queries(users, items), len(catalog.explanations))]
         if self.ranks_items:
@@ -222,6 +226,7 @@ class Model:
         for keys, queries, rows in asked:
             if keys.shape != (rows, *queries.shape[1:]) or queries.ndim != 2:
                 raise ValueError("arrays of sizes that do not fit each other")
+        self.bonus(users, items, 1)
 
     def _share_catalog(self, other: Other) -> Other:
         """Make another form of the same fitted model usable."""
