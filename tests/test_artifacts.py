@@ -33,7 +33,7 @@ def test_arrays_are_memory_mapped(folder: Path) -> None:
     popularity = load(folder).catalog_.popularity
     base = popularity
     while base is not None and not isinstance(base, np.memmap):
-        base = base.base  # type: ignore[assignment]
+        base = base.base
     assert isinstance(base, np.memmap)
 
 

@@ -28,7 +28,7 @@ def test_every_form_reads_back_what_was_written(data: Triplets, tmp_path: Path, 
 
 @pytest.mark.parametrize("form", ["pickle", "text", "both"])
 def test_an_extra_folder_reads_back_with_its_records_in_order(data: Triplets, tmp_path: Path, form: str) -> None:
-    back = read(write_extra(data, tmp_path / "extra", form))  # type: ignore[arg-type]
+    back = read(write_extra(data, tmp_path / "extra", form))
     assert back.users == data.users
     assert back.record_user.tolist() == data.record_user.tolist()
     assert back.record_item.tolist() == data.record_item.tolist()

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 import polars as pl
@@ -25,6 +25,14 @@ from whyrank.kernels.rng import hash_records, key_of
 FORMAT = 1
 Method = Literal["random", "time", "hash"]
 Records = NDArray[np.int64]
+
+
+class Shares(TypedDict, total=False):
+    """How records are divided, see `split_records`."""
+
+    test: float
+    validation: float
+    method: Method
 
 
 class SplitInfo(TypedDict):
@@ -144,9 +152,9 @@ def hashed_parts(user: NDArray[np.uint64], item: NDArray[np.uint64], info: Split
     return np.where(test, 2, np.where(held, 1, 0)).astype(np.uint8)
 
 
-def splits(triplets: Triplets, repeats: int = 5, *, seed: int = 0, **options: float | Method) -> list[Split]:
+def splits(triplets: Triplets, repeats: int = 5, *, seed: int = 0, **shares: Unpack[Shares]) -> list[Split]:
     """The protocol repeated: splits 1 to `repeats`, each with randomness of its own derived from `seed`."""
-    return [split_records(triplets, seed=seed, number=number, **options) for number in range(1, repeats + 1)]  # type: ignore[arg-type]
+    return [split_records(triplets, seed=seed, number=number, **shares) for number in range(1, repeats + 1)]
 
 
 def is_split(folder: Path) -> bool:

@@ -17,14 +17,14 @@ from whyrank.errors import DataError
 
 FORMS = {".csv": "csv", ".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 FORMS |= {".parquet": "parquet", ".pq": "parquet"}
-COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+COMPRESSIONS: dict[str, Literal["gzip", "zstd"]] = {".gz": "gzip", ".zst": "zstd"}
 Columns = Mapping[str, str | int]
 # What polars raises on a file that it cannot read; on some damaged ones it panics.
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 csv.field_size_limit(1 << 27)
 
 
-def form_of(path: Path) -> tuple[str, str | None]:
+def form_of(path: Path) -> tuple[str, Literal["gzip", "zstd"] | None]:
     """The form and the compression that a file name promises: `reviews.jsonl.gz` -> ("jsonl", "gzip")."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compression = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
@@ -73,15 +73,18 @@ def write_table(frame: pl.DataFrame, path: str | Path) -> Path:
     """Write a table; the form and the compression follow the name."""
     path = Path(path)
     form, compression = form_of(path)
-    packed: dict[str, str] = {"compression": compression} if compression else {}
     with new_file(path) as aside:
         if form == "parquet":
             frame.write_parquet(aside)
         elif form == "jsonl":
-            frame.write_ndjson(aside, **packed, check_extension=False)  # type: ignore[call-overload]
+            frame.write_ndjson(aside, compression=compression or "uncompressed", check_extension=False)
         else:
-            separator = "\t" if form == "tsv" else ","
-            frame.write_csv(aside, separator=separator, **packed, check_extension=False)  # type: ignore[call-overload]
+            frame.write_csv(
+                aside,
+                separator="\t" if form == "tsv" else ",",
+                compression=compression or "uncompressed",
+                check_extension=False,
+            )
     return path
 
 

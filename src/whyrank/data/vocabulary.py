@@ -49,8 +49,6 @@ class Vocabulary:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and len(self) == len(other) and self.ids.equals(other.ids)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"Vocabulary({len(self):,} {self.kind}s)"
 

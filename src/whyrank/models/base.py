@@ -200,7 +200,8 @@ class Model:
     def restore(cls, stored: artifacts.Stored, path: Path) -> Self:
         """The model behind a folder that `save` wrote."""
         try:
-            model = cls(**stored.facts["parameters"])  # type: ignore[arg-type]
+            given: Any = stored.facts["parameters"]
+            model = cls(**given)
             parameters.check(model)
             model._forget_searches()
             catalog = {n.removeprefix("catalog."): a for n, a in stored.arrays.items() if n.startswith("catalog.")}
