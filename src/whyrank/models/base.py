@@ -209,8 +209,9 @@ class Model:
             model.data_digest_ = str(stored.facts["data"])
             for name in cls.fitted:
                 setattr(model, f"{name}_", stored.arrays[f"model.{name}"])
-            model._check_restored()
-        except (LookupError, TypeError, ValueError, AttributeError, ParameterError) as error:
+            with np.errstate(divide="raise", over="raise", invalid="raise"):
+                model._check_restored()
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, ParameterError) as error:
             raise ArtifactError(f"{path}: does not hold what a {cls.__name__} needs ({error})") from error
         return model
 
