@@ -17,14 +17,19 @@ def test_damaged_input_gives_a_typed_error_or_a_valid_result(reader: Reader) -> 
     assert counts.accepted + counts.refused == INPUTS
 
 
-def test_the_fuzzer_notices_what_must_not_be() -> None:
+def test_the_fuzzer_notices_what_must_not_be(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(_: object) -> None:
         __import__("os").system("true")
 
     def fail(_: object) -> None:
         raise KeyError("untyped")
 
-    for read, said in ((run, "forbidden: os.system"), (fail, "KeyError")):
+    def hang(_: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(fuzz, "LIMIT", 0.1)
+    for read, said in ((run, "forbidden: os.system"), (fail, "KeyError"), (hang, "Hang")):
         bad = Reader("bad", 1, lambda folder: [{"file": b"content"}], read)
         failures = fuzz.fuzz(bad, 0, range(2)).failures
         assert len(failures) == 2
