@@ -31,7 +31,7 @@ from typing import Any, ClassVar
 os.environ.setdefault("POLARS_MAX_THREADS", "1")  # tiny files gain nothing from more
 os.environ.setdefault("RUST_BACKTRACE", "0")
 
-from fuzz_readers import READERS, Reader, make_corpus
+from fuzz_readers import READERS, Files, Reader, make_corpus
 from whyrank.errors import WhyrankError
 
 OUTPUT = Path(__file__).parent / "output"
@@ -121,6 +121,8 @@ class Fuzzer:
         self.corpus = make_corpus(reader, folder / "corpus")
         self.place = folder / "input"
         _watch()
+        if not any(self._is_taken(sample) for sample in self.corpus):
+            raise AssertionError(f"{reader.name} refuses all that is sound")
 
     def prepare(self, number: int) -> None:
         """Put the input with a number where the reader looks."""
@@ -131,11 +133,22 @@ class Fuzzer:
         files[name] = mutated(files[name], [files[name], *(other[name] for other in self.corpus if name in other)], rng)
         if self.reader.mend is not None and rng.random() < 0.8:
             files = self.reader.mend(files)
+        self._put(files)
+
+    def _put(self, files: Files) -> None:
         shutil.rmtree(self.place, ignore_errors=True)
         self.place.mkdir()
         for path, content in files.items():
             (self.place / path).parent.mkdir(parents=True, exist_ok=True)
             (self.place / path).write_bytes(content)
+
+    def _is_taken(self, files: Files) -> bool:
+        self._put(files)
+        try:
+            self.reader.read(self.place)
+        except WhyrankError:
+            return False
+        return True
 
     def read(self, number: int) -> bool:
         """Whether the input was taken; raises what must not be."""

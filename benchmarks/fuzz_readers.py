@@ -286,9 +286,9 @@ def metrics_corpus(folder: Path) -> list[Files]:
 
 
 def read_metrics(folder: Path) -> None:
-    from whyrank.service.report import read_report
+    from whyrank.service.report import shown_report
 
-    if read_report(folder) is None:
+    if shown_report(folder) is None:
         raise ParameterError("left out")
 
 
