@@ -80,7 +80,7 @@ def read_triplets(name: str, folder: Path) -> None:
     if size % 8 < 2:
         by_place = {"columns": {"user": 0, "item": 1, "explanation": 2}}
         with suppress(DataError):
-            assert len(read(folder / name, **(by_place if size % 8 else {"on_error": "skip"}))) > 0  # type: ignore[arg-type]
+            assert len(read(folder / name, **(by_place if size % 8 else {"on_error": "skip"}))) > 0
     taken = read(folder / name)
     assert len(taken) > 0
     taken.split(seed=0).train.digest()
@@ -94,7 +94,7 @@ def table(name: str, weight: int) -> Reader:
 
 
 def extra_corpus(form: str, folder: Path) -> list[Files]:
-    return [files_of(write_extra(each, folder / str(n), form)) for n, each in enumerate((some(), some(1)))]  # type: ignore[arg-type]
+    return [files_of(write_extra(each, folder / str(n), form)) for n, each in enumerate((some(), some(1)))]
 
 
 def read_extra_folder(folder: Path) -> None:
@@ -180,7 +180,7 @@ def read_review_file(folder: Path) -> None:
     from whyrank.mining.reviews import Reading, read_reviews
 
     for on_error in ("raise", "skip"):
-        for each in read_reviews(folder / "reviews.jsonl", None, Reading(Problems(on_error))):  # type: ignore[arg-type]
+        for each in read_reviews(folder / "reviews.jsonl", None, Reading(Problems(on_error))):
             assert set(each.columns) >= {"user", "item", "text"}
 
 
@@ -286,9 +286,9 @@ def metrics_corpus(folder: Path) -> list[Files]:
 
 
 def read_metrics(folder: Path) -> None:
-    from whyrank.service.report import read_report
+    from whyrank.service.report import shown_report
 
-    if read_report(folder) is None:
+    if shown_report(folder) is None:
         raise ParameterError("left out")
 
 

@@ -95,7 +95,7 @@ def against_peer(source: Path, count: int, repeat: int) -> None:
         theirs, their_cpu, groups = best(lambda: peer(sample), repeat)
         print(f"{count:,} reviews: peer {theirs:.2f} s ({their_cpu:.2f} s CPU), {len(groups)} groups")
         for name, rules in (("EXTRA's rules", MiningRules.extra()), ("default rules", MiningRules())):
-            ours, our_cpu, mined = best(lambda rules=rules: mine(sample, rules=rules), repeat)  # type: ignore[misc]
+            ours, our_cpu, mined = best(lambda rules=rules: mine(sample, rules=rules), repeat)
             print(
                 f"  {name}: {ours:.3f} s, {theirs / ours:.0f} times as fast"
                 f" ({our_cpu:.3f} s CPU, {their_cpu / our_cpu:.0f} times); {mined}"
@@ -113,7 +113,7 @@ def scaling(source: Path, repeat: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             sample = Path(folder) / "sample.jsonl.gz"
             count = cut_file(source, int(total * share), sample)
-            seconds, _, mined = best(lambda path=sample: mine(path), repeat)  # type: ignore[misc]
+            seconds, _, mined = best(lambda path=sample: mine(path), repeat)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(
             f"{share:4.0%}  {seconds:6.2f} s  {seconds / count * 1e6:5.0f} us a review  peak {memory:,.0f} MB  {mined}"
@@ -138,7 +138,7 @@ def recall(source: Path, count: int) -> None:
     print(f"{len(texts):,} long sentences")
     for similarity in (SIMILARITY, 0.6):
         near_rows(indptr, hashes, similarity)  # compiles
-        seconds, _, (left, right) = best(lambda t=similarity: near_rows(indptr, hashes, t), 3)  # type: ignore[misc]
+        seconds, _, (left, right) = best(lambda t=similarity: near_rows(indptr, hashes, t), 3)
         found, expected = set(zip(left.tolist(), right.tolist(), strict=True)), brute_force(indptr, hashes, similarity)
         share = len(found & expected) / len(expected)
         print(f"  similarity {similarity}: {seconds * 1e3:.0f} ms, {share:.1%} of {len(expected)} pairs of brute force")

@@ -33,7 +33,7 @@ Pairs = tuple[NDArray[np.int32], NDArray[np.int32]]
 
 def read_pairs(path: str) -> Pairs:
     frame = pl.read_parquet(path, columns=["user", "explanation"])
-    return tuple(np.unique(frame[name].to_numpy(), return_inverse=True)[1].astype(np.int32) for name in frame.columns)  # type: ignore[return-value]
+    return tuple(np.unique(frame[name].to_numpy(), return_inverse=True)[1].astype(np.int32) for name in frame.columns)
 
 
 def timed(work: Callable[[], object]) -> NDArray[np.float64]:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ from whyrank.artifacts import REPORT, add_report, read_report
 from whyrank.atomic import new_file, new_folder
 from whyrank.data import Split
 from whyrank.errors import ArtifactError
-from whyrank.models import POP, load
+from whyrank.models import POP, RUCF, Model, Profile, ProfileJ, load
 
 
 @pytest.fixture
@@ -30,7 +33,7 @@ def test_arrays_are_memory_mapped(folder: Path) -> None:
     popularity = load(folder).catalog_.popularity
     base = popularity
     while base is not None and not isinstance(base, np.memmap):
-        base = base.base  # type: ignore[assignment]
+        base = base.base
     assert isinstance(base, np.memmap)
 
 
@@ -63,6 +66,31 @@ def test_an_edited_manifest_is_refused(folder: Path, change: dict[str, object]) 
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps(manifest | change))
     with pytest.raises(ArtifactError):
+        load(folder)
+
+
+UNFIT = {
+    "short": (RUCF(), "least", lambda array: array[1:]),
+    "short inputs": (Profile(epochs=1, factors=2), "user_inputs", lambda array: array[1:]),
+    "short items": (ProfileJ(epochs=1, item_epochs=1, factors=2), "item_by_item_inputs", lambda array: array[1:]),
+    "few strengths": (Profile(epochs=1, factors=2), "strengths", lambda array: array[:5]),
+    "endless strengths": (Profile(epochs=1, factors=2), "strengths", lambda array: array + 1e4),
+    "other order": (Profile(epochs=1, factors=2), "item_inputs", np.asfortranarray),
+    "other bytes": (Profile(epochs=1, factors=2), "vectors", lambda array: array.astype(">f4")),
+}
+
+
+@pytest.mark.parametrize(("model", "name", "change"), UNFIT.values(), ids=UNFIT)
+def test_arrays_that_kernels_would_stumble_over_are_refused(
+    split: Split, tmp_path: Path, model: Model, name: str, change: Callable[[Any], Any]
+) -> None:
+    folder = model.fit(split).save(tmp_path / "model")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    file = folder / f"arrays/model.{name}.npy"
+    np.save(file, change(np.load(file)))
+    manifest["files"][f"arrays/{file.name}"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ArtifactError, match=r"does not hold what|as whyrank writes"):
         load(folder)
 
 

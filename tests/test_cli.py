@@ -89,7 +89,7 @@ def test_figures_are_kept_with_the_model_and_shown_by_the_service(call: Call, fo
     assert at_own_mu["ndcg_paper"] == printed["explanation"]["ndcg_paper"]
     assert shown.alpha_curve[1] == {"alpha": 1.0, "explanation_f1": 0.03, "recommendation_f1": 0.02}
     assert len(shown.strata) == 3
-    assert load(model).mu == 0.7  # type: ignore[attr-defined]
+    assert load(model).mu == 0.7
 
 
 def test_a_model_without_mu_and_a_wrong_alpha_file(call: Call, folder: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import json
 import pickle
+import tracemalloc
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from whyrank.data import Triplets, read, write
 from whyrank.data.extra import read_extra, write_extra
+from whyrank.data.parquet import check_parquet
 from whyrank.data.problems import Problems
 from whyrank.errors import DataError
 
@@ -26,7 +28,7 @@ def test_every_form_reads_back_what_was_written(data: Triplets, tmp_path: Path, 
 
 @pytest.mark.parametrize("form", ["pickle", "text", "both"])
 def test_an_extra_folder_reads_back_with_its_records_in_order(data: Triplets, tmp_path: Path, form: str) -> None:
-    back = read(write_extra(data, tmp_path / "extra", form))  # type: ignore[arg-type]
+    back = read(write_extra(data, tmp_path / "extra", form))
     assert back.users == data.users
     assert back.record_user.tolist() == data.record_user.tolist()
     assert back.record_item.tolist() == data.record_item.tolist()
@@ -129,8 +131,34 @@ class Malicious:
 def test_a_malicious_pickle_is_refused_and_runs_nothing(tmp_path: Path, protocol: int) -> None:
     records = [{"user": "u", "item": "i", "exp_idx": ["1"], "more": Malicious()}]
     (tmp_path / "IDs.pickle").write_bytes(pickle.dumps(records, protocol))
-    with pytest.raises(DataError, match="only plain containers and scalars"):
+    with pytest.raises(DataError, match="more than plain containers and scalars"):
         read(tmp_path)
+
+
+def doubled(times: int) -> list[object]:
+    """Few bytes, and as many entries as 2 to that power when it is written down."""
+    return [*[doubled(times - 1)] * 2] if times else ["1"]
+
+
+GREEDY = {
+    "announces many objects": b"\x80\x03]r" + (20_000_000).to_bytes(4, "little") + b".",
+    "announces many bytes": b"\x80\x05\x96" + (20_000_000).to_bytes(8, "little") + b"abc.",
+    "an endless id": pickle.dumps([{"user": doubled(18), "item": "i", "exp_idx": ["1"]}]),
+    "an endless rating": pickle.dumps([{"user": "u", "item": "i", "rating": doubled(18), "exp_idx": ["1"]}]),
+}
+
+
+@pytest.mark.parametrize("content", GREEDY.values(), ids=GREEDY)
+def test_a_pickle_gets_no_more_memory_than_it_has_bytes_for(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "IDs.pickle").write_bytes(content)
+    assert len(content) < 1000
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError):
+            read(tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.binary(max_size=200))
@@ -139,6 +167,28 @@ def test_any_bytes_as_a_pickle_give_a_typed_error(tmp_path_factory: pytest.TempP
     (folder / "IDs.pickle").write_bytes(content)
     with pytest.raises(DataError):
         read(folder)
+
+
+WRONG_COUNTS = [
+    (b",\x15\n", b",\x15\t", "a page with impossible counts"),  # a page of -5 values: polars would ask for 2 EiB
+    (b",\x15\n", b",\x15\x0c", "its pages do not hold its rows"),  # a page of 6
+    (b"\x16\n\x19", b"\x16\x0c\x19", "its rows are not those of its groups"),  # a file of 6
+    (b"PAR1\x15", b"PAR1\xff", "a damaged header"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "problem"), WRONG_COUNTS)
+def test_wrong_counts_in_a_parquet_file_do_not_reach_polars(
+    tmp_path: Path, right: bytes, wrong: bytes, problem: str
+) -> None:
+    path = tmp_path / "t.parquet"
+    pl.DataFrame({"user": list("abcde"), "item": list("fghij"), "explanation": list("klmno")}).write_parquet(path)
+    assert len(read(check_parquet(path))) == 5
+    path.write_bytes(path.read_bytes().replace(right, wrong))
+    with pytest.raises(DataError, match=problem):
+        check_parquet(path)
+    with pytest.raises(DataError, match=problem):
+        read(path)
 
 
 @given(st.binary(max_size=300), st.sampled_from(["f.csv", "f.tsv", "f.jsonl", "f.parquet", "f.csv.gz"]))

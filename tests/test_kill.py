@@ -27,7 +27,7 @@ train(model.tables(data), model.passes(data), settings(), monitors=[Tell()], che
 """
 
 
-def data_and_model():  # type: ignore[no-untyped-def]
+def data_and_model():
     data = simulate("small", users=150, items=40, explanations=80, records=1500, triplets=2600, seed=3)
     return data, BPER(factors=8)
 

@@ -140,7 +140,7 @@ def test_full_diversity_weight_still_starts_with_a_reason(model: BPER, split: Sp
 @pytest.mark.parametrize("options", [{"polarity": "odd"}, {"diversity": 2.0}, {"specificity": float("nan")}])
 def test_bad_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ParameterError):
-        Options(**options)  # type: ignore[arg-type]
+        Options(**options)
 
 
 def test_counts_agree_with_their_formula(split: Split) -> None:

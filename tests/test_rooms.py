@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -61,3 +64,10 @@ def test_every_public_name_is_there() -> None:
         assert getattr(whyrank, name) is not None
     with pytest.raises(AttributeError):
         whyrank.nothing  # noqa: B018
+
+
+def test_no_requirement_is_said_twice() -> None:
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    said = [each for extra in project["optional-dependencies"].values() for each in extra] + project["dependencies"]
+    names = Counter(re.split(r"[<>=\[]", each)[0] for each in said)
+    assert [name for name, times in names.items() if times > 1 and name != "whyrank"] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import threading
 import urllib.error
@@ -130,6 +131,30 @@ def test_answers_survive_a_kill(tmp_path: Path, world: World) -> None:
         view = ask(again.url + take)[1]
         assert [case["choice"] for case in view["cases"]] == ["right"] * 5
         assert ask(again.url + "v1/models")[0] == 404
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs Linux")
+def test_a_full_disk_under_the_store_is_told_and_survived(tmp_path: Path, world: World) -> None:
+    """Files that may not grow fail as a full disk does: reasons are given all along, feedback once there is room."""
+
+    def send(first: int) -> tuple[int, dict[str, object]]:
+        event = {"event": "shown", "user": world.user, "item": world.item, "model": "pop"}
+        return ask(url + "v1/feedback", {"events": [{**event, "id": str(first + at)} for at in range(100)]})
+
+    with Process("serve", str(world.folder / "pop"), "--store", store_of(tmp_path), "--rate", "0") as service:
+        url, pid = service.url, service.process.pid
+        assert send(0)[0] == 201
+        room = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, room[1]))
+        for _ in range(3):
+            status, problem = send(100)
+            assert (status, problem["type"]) == (503, "urn:whyrank:problem:store-failed")
+        assert ask(url + "v1/explain", {"user": world.user, "item": world.item})[0] == 200
+        assert ask(url + "readyz")[0] == 200
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, room)
+        assert [send(100), send(0)] == [(201, {"stored": 100, "repeated": 0}), (201, {"stored": 0, "repeated": 100})]
+        assert ask(url + "v1/feedback")[1]["models"][0]["shown"] == 200
+        service.wait_for("(the store failed: )")
 
 
 @pytest.mark.parametrize(

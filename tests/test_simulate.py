@@ -75,7 +75,7 @@ def test_counts_not_given_keep_the_proportions_of_the_preset() -> None:
 )
 def test_impossible_arguments_are_named(arguments: dict[str, int], word: str) -> None:
     with pytest.raises(ParameterError, match=word):
-        simulate(**arguments)  # type: ignore[arg-type]
+        simulate(**arguments)
 
 
 def test_more_explanations_than_the_grammar_has_are_refused() -> None:

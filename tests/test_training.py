@@ -26,7 +26,7 @@ SMALL = planted(0, users=40, items=20, pool=16, records=150)
 
 def quick(shape: str = "bper", **changes: object) -> tuple[dict[str, Table], list[object], Settings]:
     tables, passes = SMALL.model(shape)
-    return tables, passes, Settings(**({"learning_rate": 0.05, "epochs": 6, "shards": 3, "threads": 1} | changes))  # type: ignore[arg-type]
+    return tables, passes, Settings(**({"learning_rate": 0.05, "epochs": 6, "shards": 3, "threads": 1} | changes))
 
 
 class Watch(Monitor):

@@ -23,7 +23,7 @@ def frame(triplets: list[tuple[str, str, str]]) -> pl.DataFrame:
 @given(rows, st.randoms())
 def test_the_order_and_repeats_of_rows_do_not_matter(triplets: list[tuple[str, str, str]], random: object) -> None:
     shuffled = triplets + triplets[:3]
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    random.shuffle(shuffled)
     one, other = Triplets.from_frame(frame(triplets)), Triplets.from_frame(frame(shuffled))
     assert one.digest() == other.digest()
     assert sorted(one.frame().rows()) == sorted(set(triplets))

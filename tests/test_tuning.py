@@ -25,7 +25,7 @@ def test_epochs_and_mu_that_tuning_chose_give_the_value_it_promised(split: Split
     found = tune("bper", split, space, sampler="grid")
     assert set(found.parameters) == {*space, "mu"}
     assert found.parameters["epochs"] != 100
-    again = BPER(**found.parameters).fit(split.train)  # type: ignore[arg-type]
+    again = BPER(**found.parameters).fit(split.train)
     assert measures.means(again, split.validation)["ndcg_paper"] == pytest.approx(found.values[0], rel=1e-12)
 
 
@@ -48,11 +48,11 @@ def test_tuning_does_not_depend_on_the_test_part(split: Split) -> None:
 def test_a_search_goes_on_where_it_stopped(split: Split, tmp_path: Path) -> None:
     options = {"storage": tmp_path / "trials.sqlite"}
     space = {"factors": {"low": 2, "high": 8, "int": True}, "learning_rate": [0.05], "epochs": [2]}
-    first = tune("bper", split, space, trials=2, **options)  # type: ignore[arg-type]
-    second = tune("bper", split, space, trials=4, **options)  # type: ignore[arg-type]
+    first = tune("bper", split, space, trials=2, **options)
+    second = tune("bper", split, space, trials=4, **options)
     assert [len(first.trials), len(second.trials)] == [2, 4]
     assert second.trials[:2] == first.trials
-    assert tune("bper", split, space, trials=4, **options).trials == second.trials  # type: ignore[arg-type]
+    assert tune("bper", split, space, trials=4, **options).trials == second.trials
 
 
 def test_a_joint_model_is_tuned_for_both_tasks_and_its_front_is_drawn(split: Split, tmp_path: Path) -> None:

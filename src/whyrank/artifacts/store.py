@@ -20,6 +20,8 @@ from whyrank.errors import ArtifactError
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+# For arrays of any other type or layout, kernels would be compiled anew, which takes long.
+TYPES = (np.float32, np.float64, np.int32, np.int64, np.uint8)
 FILE_NAME = re.compile(r"(arrays/[A-Za-z0-9_.-]+\.npy|tables/[A-Za-z0-9_.-]+\.arrow)")
 
 
@@ -123,6 +125,8 @@ def _load_array(file: Path) -> NDArray[np.generic]:
         array: NDArray[np.generic] = np.load(file, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # a damaged header may raise nearly anything, a TokenError for example
         raise ArtifactError(f"{file}: is not a readable array") from error
+    if array.dtype not in TYPES or not array.flags.c_contiguous:
+        raise ArtifactError(f"{file}: is not an array as whyrank writes it")
     return array.view(np.ndarray)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -180,7 +180,7 @@ def models_command(json: Json = False) -> None:
     from whyrank.cli.app import console
     from whyrank.models import MODELS
 
-    listed = [
+    listed: list[dict[str, Any]] = [
         {
             "id": each.id,
             "summary": each.summary,
@@ -199,8 +199,8 @@ def models_command(json: Json = False) -> None:
     for header in ("model", "what it is", "ranks items", "parameters"):
         table.add_column(header)
     for row in listed:
-        named = ", ".join(f"{name}={about['default']}" for name, about in row["parameters"].items())  # type: ignore[attr-defined]
-        table.add_row(str(row["id"]), str(row["summary"]), "yes" if row["ranks_items"] else "", named)
+        named = ", ".join(f"{name}={about['default']}" for name, about in row["parameters"].items())
+        table.add_row(row["id"], row["summary"], "yes" if row["ranks_items"] else "", named)
     console().print(table)
 
 

@@ -25,6 +25,8 @@ from whyrank.cli.app import (
 from whyrank.errors import MissingExtra, ParameterError
 
 if TYPE_CHECKING:
+    from rich.progress import TaskID
+
     from whyrank.mining import Mined
 
 
@@ -59,12 +61,12 @@ def mine_command(
     chosen = _settings(settings)
     base = MiningRules.extra() if extra else None
     with sole_writer(output), progress(json) as bar:
-        tasks: dict[str, object] = {}
+        tasks: dict[str, TaskID] = {}
 
         def tell(stage: str, done: int, total: int | None) -> None:
             if stage not in tasks:
                 tasks[stage] = bar.add_task(stage, total=total, remark="")
-            bar.update(tasks[stage], completed=done, total=total)  # type: ignore[arg-type]
+            bar.update(tasks[stage], completed=done, total=total)
 
         if ray is not None:
             from whyrank.cluster.mining import mine_files

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import ClassVar, Literal, NoReturn
 
 import numpy as np
 import polars as pl
@@ -87,20 +88,28 @@ def write_index(path: Path, numbers: NDArray[np.integer]) -> None:
         aside.write_text(" ".join(map(str, numbers.tolist())), encoding="utf-8")
 
 
-class _PlainUnpickler(pickle.Unpickler):
-    """Builds lists, dicts, tuples, texts and numbers; anything that would import or call something is refused."""
+# What a pickle may ask for: lists, dicts, tuples, texts and numbers; nothing that would import or call something.
+PLAIN = """PROTO FRAME STOP MARK POP POP_MARK DUP PUT BINPUT LONG_BINPUT MEMOIZE GET BINGET LONG_BINGET
+NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT
+STRING BINSTRING SHORT_BINSTRING UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8
+EMPTY_LIST LIST APPEND APPENDS EMPTY_DICT DICT SETITEM SETITEMS EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3"""
 
-    def find_class(self, module: str, name: str) -> NoReturn:
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}; only plain containers and scalars are read")
 
-    def persistent_load(self, _: object) -> NoReturn:
-        raise pickle.UnpicklingError("it holds persistent references")
+def _refuse(_: object) -> NoReturn:
+    raise pickle.UnpicklingError("it asks for more than plain containers and scalars")
+
+
+class _PlainUnpickler(pickle._Unpickler):
+    """The unpickler that is written in Python: the one in C makes room for as many objects as a file announces."""
+
+    dispatch: ClassVar = dict.fromkeys(range(256), _refuse) | {
+        code: pickle._Unpickler.dispatch[code] for code in (getattr(pickle, name)[0] for name in PLAIN.split())
+    }
 
 
 def _read_pickle(path: Path, problems: Problems) -> pl.DataFrame:
     try:
-        with path.open("rb") as handle:
-            documents = _PlainUnpickler(handle).load()
+        documents = _PlainUnpickler(io.BytesIO(path.read_bytes())).load()
     except Exception as error:  # a hostile pickle may raise nearly anything
         raise DataError(
             f"not a readable pickle: {first_line(error)}", path=path, expected="a list of records"
@@ -131,14 +140,20 @@ def _checked(document: object) -> tuple[object, ...]:
     sentences = [_id(each) for each in document.get("oexp_idx", explanations)]
     if not explanations or len(sentences) != len(explanations):
         raise ValueError("exp_idx and oexp_idx must be non-empty and of one length")
-    rating, time = (document.get(name) for name in ("rating", "time"))
-    texts = (None if value is None else str(value) for value in (rating, time))
+    texts = (None if document.get(name) is None else _text(document[name]) for name in ("rating", "time"))
     return _id(document["user"]), _id(document["item"]), *texts, explanations, sentences
 
 
 def _id(value: object) -> str:
-    if not isinstance(value, str | int) or value == "":
+    if isinstance(value, float) or value == "":
         raise ValueError(f"not an id: {value!r}")
+    return _text(value)
+
+
+def _text(value: object) -> str:
+    """Never of a container: few bytes can hold one that is endless to write down."""
+    if not isinstance(value, str | int | float):
+        raise TypeError(f"a {type(value).__name__} where a text or a number should be")
     return str(value)
 
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 import polars as pl
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from whyrank.atomic import new_folder
 from whyrank.data.extra import is_extra, read_extra, read_index, write_index
+from whyrank.data.parquet import check_parquet
 from whyrank.data.tables import UNREADABLE, first_line, inside
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
@@ -24,6 +25,14 @@ from whyrank.kernels.rng import hash_records, key_of
 FORMAT = 1
 Method = Literal["random", "time", "hash"]
 Records = NDArray[np.int64]
+
+
+class Shares(TypedDict, total=False):
+    """How records are divided, see `split_records`."""
+
+    test: float
+    validation: float
+    method: Method
 
 
 class SplitInfo(TypedDict):
@@ -143,9 +152,9 @@ def hashed_parts(user: NDArray[np.uint64], item: NDArray[np.uint64], info: Split
     return np.where(test, 2, np.where(held, 1, 0)).astype(np.uint8)
 
 
-def splits(triplets: Triplets, repeats: int = 5, *, seed: int = 0, **options: float | Method) -> list[Split]:
+def splits(triplets: Triplets, repeats: int = 5, *, seed: int = 0, **shares: Unpack[Shares]) -> list[Split]:
     """The protocol repeated: splits 1 to `repeats`, each with randomness of its own derived from `seed`."""
-    return [split_records(triplets, seed=seed, number=number, **options) for number in range(1, repeats + 1)]  # type: ignore[arg-type]
+    return [split_records(triplets, seed=seed, number=number, **shares) for number in range(1, repeats + 1)]
 
 
 def is_split(folder: Path) -> bool:
@@ -223,7 +232,7 @@ def _checked_number(folder: Path, number: int) -> int:
 
 def _read_triplets(folder: Path) -> Triplets:
     try:
-        return Triplets.from_frame(pl.read_parquet(inside(folder, "triplets.parquet")))
+        return Triplets.from_frame(pl.read_parquet(check_parquet(inside(folder, "triplets.parquet"))))
     except UNREADABLE as error:
         raise DataError(f"cannot be read: {first_line(error)}", path=folder / "triplets.parquet") from error
 

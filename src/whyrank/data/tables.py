@@ -11,19 +11,20 @@ from typing import Literal
 import polars as pl
 
 from whyrank.atomic import new_file
+from whyrank.data.parquet import check_parquet
 from whyrank.data.problems import Problems
 from whyrank.errors import DataError
 
 FORMS = {".csv": "csv", ".tsv": "tsv", ".txt": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 FORMS |= {".parquet": "parquet", ".pq": "parquet"}
-COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+COMPRESSIONS: dict[str, Literal["gzip", "zstd"]] = {".gz": "gzip", ".zst": "zstd"}
 Columns = Mapping[str, str | int]
 # What polars raises on a file that it cannot read; on some damaged ones it panics.
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 csv.field_size_limit(1 << 27)
 
 
-def form_of(path: Path) -> tuple[str, str | None]:
+def form_of(path: Path) -> tuple[str, Literal["gzip", "zstd"] | None]:
     """The form and the compression that a file name promises: `reviews.jsonl.gz` -> ("jsonl", "gzip")."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compression = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
@@ -72,21 +73,24 @@ def write_table(frame: pl.DataFrame, path: str | Path) -> Path:
     """Write a table; the form and the compression follow the name."""
     path = Path(path)
     form, compression = form_of(path)
-    packed: dict[str, str] = {"compression": compression} if compression else {}
     with new_file(path) as aside:
         if form == "parquet":
             frame.write_parquet(aside)
         elif form == "jsonl":
-            frame.write_ndjson(aside, **packed, check_extension=False)  # type: ignore[call-overload]
+            frame.write_ndjson(aside, compression=compression or "uncompressed", check_extension=False)
         else:
-            separator = "\t" if form == "tsv" else ","
-            frame.write_csv(aside, separator=separator, **packed, check_extension=False)  # type: ignore[call-overload]
+            frame.write_csv(
+                aside,
+                separator="\t" if form == "tsv" else ",",
+                compression=compression or "uncompressed",
+                check_extension=False,
+            )
     return path
 
 
 def _read_parquet(path: Path, mapping: Mapping[str, str | int]) -> pl.DataFrame:
     try:
-        names = pl.read_parquet_schema(path)
+        names = pl.read_parquet_schema(check_parquet(path))
         sources = {name: source for name, source in mapping.items() if source in names}
         table = pl.read_parquet(path, columns=[str(source) for source in sources.values()])
     except UNREADABLE as error:

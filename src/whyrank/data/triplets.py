@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,7 @@ from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import DataError
 
 if TYPE_CHECKING:
-    from whyrank.data.split import Split
+    from whyrank.data.split import Shares, Split
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -201,11 +201,11 @@ class Triplets:
             columns["sentence"] = self.sentences
         return pl.DataFrame(columns)
 
-    def split(self, seed: int = 0, **options: object) -> Split:
-        """The paper's protocol: see `whyrank.data.split.split_records` for the options."""
+    def split(self, seed: int = 0, **shares: Unpack[Shares]) -> Split:
+        """The paper's protocol: see `whyrank.data.split.split_records` for the shares."""
         from whyrank.data.split import split_records
 
-        return split_records(self, seed=seed, **options)  # type: ignore[arg-type]
+        return split_records(self, seed=seed, **shares)
 
     def write(self, path: str | Path) -> Path:
         """Write to a file or folder; the form follows the name (see `whyrank.data.write`)."""

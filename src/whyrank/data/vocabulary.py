@@ -49,8 +49,6 @@ class Vocabulary:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and len(self) == len(other) and self.ids.equals(other.ids)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"Vocabulary({len(self):,} {self.kind}s)"
 
@@ -118,7 +116,7 @@ class Vocabulary:
         places = np.minimum(places, len(self) - 1)
         hit = (self._sorted.gather(places) == terms).fill_null(False).to_numpy()
         numbers = places if self._order is None else self._order.to_numpy()[places]
-        return np.where(hit, numbers, -1).astype(np.int32)
+        return np.where(hit, numbers.astype(np.int32), np.int32(-1))  # numbers of polars have no sign
 
     def _raise_unknown(self, term: object) -> None:
         raise UnknownId(self.kind, term, self.nearest(term))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +59,7 @@ def evaluate(
     items: bool = True,
     beyond_accuracy: bool = True,
     threads: int | None = None,
-    **options: object,
+    **options: Any,
 ) -> Evaluation:
     """Rank the explanations of every test pair (of a split: its test part) and measure the top `k`.
 
@@ -75,7 +76,7 @@ def evaluate(
     model._check_fitted()
     users, found_items, relevant = in_terms_of(model, test)
     begin = time.perf_counter()
-    ranked = rank(model, users, found_items, k, Options(**options), threads).numbers  # type: ignore[arg-type]
+    ranked = rank(model, users, found_items, k, Options(**options), threads).numbers
     per_pair = per_list(padded(ranked, k), relevant)
     explanation = {name: float(values.mean()) for name, values in per_pair.items()}
     recommendation = on_recommended = per_user = None

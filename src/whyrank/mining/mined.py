@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from whyrank.atomic import new_folder
+from whyrank.data.parquet import check_parquet
 from whyrank.data.tables import UNREADABLE, inside
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError
@@ -131,7 +132,7 @@ def _read_table(file: Path, digest: str) -> pl.DataFrame:
     """One of a mined folder's tables, as it was written."""
     if sha256(file.read_bytes()).hexdigest() != digest:
         raise DataError("changed since it was written", path=file, expected="a fresh mining folder")
-    return pl.read_parquet(file)
+    return pl.read_parquet(check_parquet(file))
 
 
 def _whole(triplets: pl.DataFrame) -> pl.DataFrame:

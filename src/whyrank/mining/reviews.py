@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
+from whyrank.data.parquet import check_parquet
 from whyrank.data.problems import Problems
 from whyrank.data.tables import UNREADABLE, first_line, form_of
 from whyrank.errors import DataError
@@ -104,7 +105,7 @@ def _tables(
     if form == "jsonl":
         return _json_tables(path, columns, reading)
     if form == "parquet":
-        return _batches(path, pl.scan_parquet(path))
+        return _batches(path, pl.scan_parquet(check_parquet(path)))
     return _csv_tables(path, "\t" if form == "tsv" else ",", reading)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Literal
+from typing import Any, Literal
 
 from whyrank.errors import ParameterError
 from whyrank.mining.words import ARTICLES, FIRST_PERSON, FRAGMENT_ENDS, FRAGMENT_STARTS, OPENERS, PALE_ADJECTIVES
@@ -71,8 +71,10 @@ class MiningRules:
         for name in settings:
             if name not in known:
                 raise ParameterError(f"there is no mining rule {name!r}; there are: {', '.join(sorted(known))}")
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
-        return replace(self, **values)  # type: ignore[arg-type]
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
+        }
+        return replace(self, **values)
 
     def as_dict(self) -> dict[str, object]:
         """For JSON; `MiningRules().changed(...)` reads it back."""

@@ -43,6 +43,7 @@ class Model:
     summary: ClassVar[str]
     ranks_items: ClassVar[bool] = False
     fitted: ClassVar[tuple[str, ...]] = ()  # names of the learned arrays, without the trailing underscore
+    rows: ClassVar[Mapping[str, str]] = {}  # those that kernels look into by number: of users, items or explanations
 
     # -- what a model defines ------------------------------------------------------------------------------------------
 
@@ -199,7 +200,8 @@ class Model:
     def restore(cls, stored: artifacts.Stored, path: Path) -> Self:
         """The model behind a folder that `save` wrote."""
         try:
-            model = cls(**stored.facts["parameters"])  # type: ignore[arg-type]
+            given: Any = stored.facts["parameters"]
+            model = cls(**given)
             parameters.check(model)
             model._forget_searches()
             catalog = {n.removeprefix("catalog."): a for n, a in stored.arrays.items() if n.startswith("catalog.")}
@@ -207,14 +209,18 @@ class Model:
             model.data_digest_ = str(stored.facts["data"])
             for name in cls.fitted:
                 setattr(model, f"{name}_", stored.arrays[f"model.{name}"])
-            model._check_restored()
-        except (LookupError, TypeError, ValueError, AttributeError, ParameterError) as error:
+            with np.errstate(divide="raise", over="raise", invalid="raise"):
+                model._check_restored()
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, ParameterError) as error:
             raise ArtifactError(f"{path}: does not hold what a {cls.__name__} needs ({error})") from error
         return model
 
     def _check_restored(self) -> None:
         """Raise unless keys and queries fit each other; the last user and item reach the ends of their tables."""
         catalog = self.catalog_
+        for name, of in self.rows.items():
+            if len(getattr(self, f"{name}_")) != len(getattr(catalog, of)):
+                raise ValueError(f"{name} of a size that does not fit the {of}")
         users, items = (np.array([len(each) - 1], np.int32) for each in (catalog.users, catalog.items))
         asked = [(self.keys(), self.queries(users, items), len(catalog.explanations))]
         if self.ranks_items:
@@ -222,6 +228,7 @@ class Model:
         for keys, queries, rows in asked:
             if keys.shape != (rows, *queries.shape[1:]) or queries.ndim != 2:
                 raise ValueError("arrays of sizes that do not fit each other")
+        self.bonus(users, items, 1)
 
     def _share_catalog(self, other: Other) -> Other:
         """Make another form of the same fitted model usable."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -60,6 +62,7 @@ class RUCF(_Neighbours):
 
     id = "rucf"
     summary = "revised user-based collaborative filtering"
+    rows: ClassVar[Mapping[str, str]] = {"least": "users"}
 
     def relation(self) -> CSR:
         return self.catalog_.user_explanations
@@ -74,6 +77,7 @@ class RICF(_Neighbours):
 
     id = "ricf"
     summary = "revised item-based collaborative filtering"
+    rows: ClassVar[Mapping[str, str]] = {"least": "items"}
 
     def relation(self) -> CSR:
         return self.catalog_.item_explanations

@@ -6,9 +6,12 @@ import dataclasses
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whyrank.errors import ParameterError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 def parameter(
@@ -25,19 +28,19 @@ def parameter(
     return dataclasses.field(default=default, metadata={"help": help, **bounds})
 
 
-def check(model: object) -> None:
+def check(model: DataclassInstance) -> None:
     """Raise ParameterError for the first parameter that is out of its bounds."""
     kinds = typing.get_type_hints(type(model))
-    for field in dataclasses.fields(model):  # type: ignore[arg-type]
+    for field in dataclasses.fields(model):
         value = getattr(model, field.name)
         problem = _problem(value, kinds[field.name], field.metadata)
         if problem:
             raise ParameterError(f"{field.name} is {value!r}; {problem}")
 
 
-def values(model: object) -> dict[str, object]:
+def values(model: DataclassInstance) -> dict[str, object]:
     """The parameters as the constructor took them."""
-    return {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}  # type: ignore[arg-type]
+    return {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
 
 
 def parse(model_class: type, settings: Mapping[str, str]) -> dict[str, object]:
@@ -88,14 +91,14 @@ def _fits(value: object, kind: object) -> bool:
 
 
 def _describe(kind: object) -> str:
-    words = {
+    words: dict[object, str] = {
         int: "a whole number",
         float: "a number",
         bool: "True or False",
         str: "a text",
         type(None): "None",
     }
-    return " or ".join(words.get(each, str(each)) for each in _kinds(kind))  # type: ignore[call-overload]
+    return " or ".join(words.get(each, str(each)) for each in _kinds(kind))
 
 
 def _from_text(name: str, text: str, kind: object) -> object:

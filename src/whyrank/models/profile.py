@@ -67,6 +67,7 @@ class Profile(Model):
     id = "profile"
     summary = "popularity, evidence and profiles, trained by softmax (whyrank's own)"
     fitted: ClassVar[tuple[str, ...]] = ("vectors", "bias", "user_inputs", "item_inputs", "strengths")
+    rows: ClassVar[Mapping[str, str]] = {"user_inputs": "explanations", "item_inputs": "explanations"}
 
     factors: int = parameter(32, "length of each side's profile", at_least=1, at_most=1024)
     epochs: int = parameter(5, "passes over the training data at most; it stops when validation falls", at_least=1)
@@ -170,6 +171,7 @@ class ProfileJ(Profile):
         *Profile.fitted,
         *("item_vectors", "item_bias", "item_by_item_inputs"),
     )
+    rows: ClassVar[Mapping[str, str]] = {**Profile.rows, "item_by_item_inputs": "items"}
 
     item_epochs: int = parameter(12, "passes for items at most; it stops when validation no longer rises", at_least=1)
 

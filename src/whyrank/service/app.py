@@ -19,7 +19,7 @@ from whyrank.service.guard import Guard
 from whyrank.service.measures import Measures
 from whyrank.service.names import read_named
 from whyrank.service.pages import add_page
-from whyrank.service.problems import Problem, ProblemDocument, add_handlers, documented
+from whyrank.service.problems import ProblemDocument, add_handlers, documented
 from whyrank.service.routes import answer
 from whyrank.service.settings import Settings, named_folders
 from whyrank.service.shelf import Shelf
@@ -121,11 +121,8 @@ def _add_operations(app: FastAPI) -> None:
     def readyz(request: Request) -> Response:
         """Whether models are loaded and the store can be reached."""
         state = state_of(request)
-        try:
-            with state.store.reading() as connection:
-                connection.execute(sa.select(1))
-        except sa.exc.SQLAlchemyError as error:
-            raise Problem("not-ready", 503, "the store cannot be reached", {"Retry-After": "1"}) from error
+        with state.store.reading() as connection:
+            connection.execute(sa.select(1))
         return answer({"status": "ready", "models": list(state.models.models) if state.models else []})
 
 

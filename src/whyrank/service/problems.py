@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from http import HTTPStatus
 
+import sqlalchemy as sa
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,6 +17,7 @@ from starlette.responses import Response
 from whyrank.errors import MissingExtra, UnknownId, WhyrankError
 from whyrank.service.study import NoSuchStudy
 
+log = logging.getLogger("uvicorn.error")
 MEDIA = "application/problem+json"
 TITLES = {
     "invalid-request": "Invalid request",
@@ -31,7 +34,7 @@ TITLES = {
     "body-too-large": "Body too large",
     "rate-limited": "Too many requests",
     "overloaded": "Overloaded",
-    "not-ready": "Not ready",
+    "store-failed": "Store failed",
     "internal": "Internal error",
 }
 STATUSES = {
@@ -89,6 +92,7 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(WhyrankError, _ours)
+    app.add_exception_handler(sa.exc.OperationalError, _store)
     app.add_exception_handler(Exception, _internal)
 
 
@@ -125,6 +129,14 @@ async def _ours(request: Request, error: Exception) -> Response:
     if isinstance(error, MissingExtra):
         return Problem("missing-extra", 422, str(error)).response()
     return Problem("invalid-request", 422, str(error)).response()
+
+
+async def _store(request: Request, error: Exception) -> Response:
+    """A full disk, a server that is gone: reasons need no store, so all other routes go on."""
+    assert isinstance(error, sa.exc.OperationalError)
+    log.error("the store failed: %s", error.orig)
+    detail = "the store failed and kept nothing of this request; the service's log says why"
+    return Problem("store-failed", 503, detail, {"Retry-After": "10"}).response()
 
 
 async def _internal(request: Request, error: Exception) -> Response:
