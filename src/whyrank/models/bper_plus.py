@@ -120,8 +120,8 @@ class BPERPlus(Model):
     def _after_bper(self, train: Triplets, features: Floats, run: Run) -> Arrays:
         """BPER's tables, and a text layer that has learned from records which BPER had not seen.
 
-        Where BPER has seen a record it is right already, and nothing is left for the layer to learn. Afterwards BPER
-        goes on with all records, which keeps the meaning of its factors.
+        Where BPER has seen a record it is nearly always right already. Afterwards BPER goes on with all records, from
+        the factors that the layer was learned with.
         """
         if self.encoder_mode == "finetune":
             raise ParameterError("start='bper' keeps the encoder as it is; use another start with 'finetune'")
