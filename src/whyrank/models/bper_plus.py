@@ -27,11 +27,14 @@ from whyrank.text.encoder import Encoder
 from whyrank.text.features import Preparation, checked, in_order
 from whyrank.text.frozen import SIDES, Arrays, Settings, Trainer, start, start_from
 from whyrank.text.fusion import FUSIONS
+from whyrank.text.held_out import HeldOutTrainer, parted
 from whyrank.training import Epoch, Run
 
 if TYPE_CHECKING:
     from whyrank.models.tensor import CD
 
+PASSES = {"text": 3, "bper": 8, "random": 3}
+AGAIN = 0.2  # share of BPER's epochs that go over all records, after those over the seen ones
 PER_EXPLANATION = ("explanation_by_user", "explanation_by_item", "user_bias", "item_bias", "explanation_features")
 
 
@@ -59,7 +62,7 @@ class BPERPlus(Model):
     )
     start: Literal["text", "bper", "random"] = parameter(
         "text",
-        "an explanation is at first what it says; or what BPER learned of it; or all is random (paper)",
+        "an explanation is at first what it says; or what BPER learned, to which texts are added; or random (paper)",
         one_of=("text", "bper", "random"),
     )
     start_epochs: int = parameter(200, "start='bper': epochs of BPER", at_least=1)
@@ -71,7 +74,9 @@ class BPERPlus(Model):
     learning_rate: float = parameter(0.03, "of AdamW at the start; it falls linearly to zero", above=0)
     text_learning_rate: float = parameter(0.003, "the same for the text layer, which every batch touches", above=0)
     regularization: float = parameter(0.01, "weight decay of AdamW", at_least=0)
-    epochs: int = parameter(3, "T: passes over the training data", at_least=1)
+    epochs: int | None = parameter(
+        None, "T: passes over the training data; start='bper': over the held-out tenth; None: 3 and 8", at_least=1
+    )
     batch: int = parameter(128, "triplets per step", at_least=1)
     encoder: str = parameter("minilm", "'minilm', a folder with an encoder, or a name of the hub")
     pooling: Literal["cls", "mean"] = parameter(
@@ -99,40 +104,54 @@ class BPERPlus(Model):
         raw = self._raw_features(train, run)
         preparation = Preparation.of(raw, self.dimensions)
         self.feature_mean_, self.feature_projection_ = preparation
-        arrays = self._start(train, preparation.projection.shape[1], run)
-        if self.encoder_mode == "finetune":
-            features = self._finetune(train, preparation, arrays, run)
+        self.encoder_weights_ = np.zeros(0, np.float32)
+        features = preparation.apply(raw)
+        if self.start == "bper":
+            arrays = self._after_bper(train, features, run)
         else:
-            self.encoder_weights_ = np.zeros(0, np.float32)
-            features = preparation.apply(raw)
-            self._train(Trainer(train, features, arrays, self._settings()), run)
+            arrays = start(train, features.shape[1], self._settings())
+            if self.encoder_mode == "finetune":
+                features = self._finetune(train, preparation, arrays, run)
+            else:
+                self._train(Trainer(train, features, arrays, self._settings()), run)
         self._keep(arrays, features)
         self._warm_up(np.flatnonzero(train.popularity == 0), np.flatnonzero(train.popularity))
 
-    def _start(self, train: Triplets, width: int, run: Run) -> Arrays:
-        """The tables and layers that training changes, as they are before it."""
-        if self.start != "bper":
-            return start(train, width, self._settings())
+    def _after_bper(self, train: Triplets, features: Floats, run: Run) -> Arrays:
+        """BPER's tables, and a text layer that has learned from records which BPER had not seen.
+
+        Where BPER has seen a record it is nearly always right already. Afterwards BPER goes on with all records, from
+        the factors that the layer was learned with.
+        """
+        if self.encoder_mode == "finetune":
+            raise ParameterError("start='bper' keeps the encoder as it is; use another start with 'finetune'")
+        seen, held = parted(train, self.seed)
+        quiet = Run(threads=run.threads)
         plain = BPER(
             factors=self.factors,
             learning_rate=self.start_learning_rate,
             regularization=self.start_regularization,
             epochs=self.start_epochs,
             seed=self.seed,
-        ).fit(train, run=Run(threads=run.threads))
-        tables = {
+        ).fit(seen, run=quiet)
+        arrays = start_from(self._tables(plain), features.shape[1], self._settings())
+        self._train(HeldOutTrainer(held, features, arrays, self._settings(), self.mu), run)
+        plain.partial_fit(train, max(round(AGAIN * self.start_epochs), 1), quiet)
+        return arrays | self._tables(plain)
+
+    def _tables(self, plain: BPER) -> Arrays:
+        return {
             "user_factors": plain.user_factors_,
             "item_factors": plain.item_factors_,
             "explanation_by_user": plain.explanation_by_user_,
             "explanation_by_item": plain.explanation_by_item_,
-            "bias_by_user": (plain.user_bias_ - self._drawn())[:, None],
-            "bias_by_item": (plain.item_bias_ - self._drawn())[:, None],
+            "bias_by_user": plain.user_bias_[:, None],
+            "bias_by_item": plain.item_bias_[:, None],
         }
-        return start_from(tables, width, self._settings())
 
     def _drawn(self) -> Floats:
         """The part of a bias that popular negatives leave out: the log of how often an explanation is drawn."""
-        if self.negatives == "uniform":
+        if self.negatives == "uniform" or self.start == "bper":
             return np.zeros(len(self.catalog_.popularity), np.float32)
         return np.log(np.maximum(self.catalog_.popularity, 1)).astype(np.float32)
 
@@ -151,20 +170,20 @@ class BPERPlus(Model):
         vectors = hashlib.sha256(self.feature_mean_.tobytes() + self.feature_projection_.tobytes()).hexdigest()
         facts = {"data": self.data_digest_, "vectors": vectors, **self._stored_parameters()}
         checkpoint = Checkpoint(run.checkpoint, facts)
-        resumed, done = checkpoint.load(trainer.state()) if run.resume else None, 0
+        resumed, done, last = checkpoint.load(trainer.state()) if run.resume else None, 0, trainer.settings.epochs
         if resumed is not None:
             state, done = resumed
             trainer.restore(state)
         for monitor in run.monitors:
-            monitor.on_start(done, self.epochs)
+            monitor.on_start(done, last)
         first, began, stop = done, time.monotonic(), False
-        while done < self.epochs and not stop:
+        while done < last and not stop:
             epoch_began = time.monotonic()
             loss = trainer.epoch(done + 1)
             done, now = done + 1, time.monotonic()
             speed = 2 * len(trainer.batches.train) / max(now - epoch_began, 1e-9)
-            eta = (now - began) / (done - first) * (self.epochs - done)
-            report = Epoch(done, self.epochs, loss, speed, now - began, eta)
+            eta = (now - began) / (done - first) * (last - done)
+            report = Epoch(done, last, loss, speed, now - began, eta)
             stop = any([monitor.on_epoch(report, None) for monitor in run.monitors])  # noqa: C419 - ask all
             if checkpoint.due():
                 checkpoint.save(trainer.state(), done)
@@ -176,7 +195,7 @@ class BPERPlus(Model):
             learning_rate=self.learning_rate,
             text_learning_rate=self.text_learning_rate,
             regularization=self.regularization,
-            epochs=self.epochs,
+            epochs=self.epochs or PASSES[self.start],
             batch=self.batch,
             popular_negatives=self.negatives == "popular",
             start=self.start,
