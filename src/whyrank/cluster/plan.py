@@ -251,7 +251,7 @@ def _others(model: Model, sizes: Sizes, machines: int, cores: int) -> Plan:
     work = {"sorting the triplets": sizes.triplets / CATALOGED}
     table_bytes, epochs = 0, 1
     if isinstance(model, BPERPlus):
-        epochs, rows = model.epochs, sizes.users + sizes.items + 2 * sizes.explanations
+        epochs, rows = model.passes, sizes.users + sizes.items + 2 * sizes.explanations
         table_bytes = 4 * (model.factors + 1) * rows
         work["learning"] = epochs * sizes.triplets / READ_BPER * (0.5 + 0.5 * model.factors / REFERENCE_FACTORS)
         if model.features is None:

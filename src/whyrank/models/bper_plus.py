@@ -188,6 +188,11 @@ class BPERPlus(Model):
             if checkpoint.due():
                 checkpoint.save(trainer.state(), done)
 
+    @property
+    def passes(self) -> int:
+        """Over the training data, where `epochs` does not say."""
+        return self.epochs or PASSES[self.start]
+
     def _settings(self) -> Settings:
         return Settings(
             factors=self.factors,
@@ -195,7 +200,7 @@ class BPERPlus(Model):
             learning_rate=self.learning_rate,
             text_learning_rate=self.text_learning_rate,
             regularization=self.regularization,
-            epochs=self.epochs or PASSES[self.start],
+            epochs=self.passes,
             batch=self.batch,
             popular_negatives=self.negatives == "popular",
             start=self.start,
