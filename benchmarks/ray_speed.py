@@ -141,7 +141,8 @@ def copying(cluster: Cluster, megabytes: int = 64, count: int = 10) -> float:
 
 def two_processes(model: FactorModel, data: Dataset) -> tuple[float, float]:
     """Seconds of an epoch by two workers of one processor on one node."""
-    ray.init(address="local", num_cpus=2, object_store_memory=STORE, include_dashboard=False, log_to_driver=False)
+    quiet: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    ray.init(address="local", num_cpus=2, object_store_memory=STORE, **quiet)
     try:
         return remote(model, data)[0]
     finally:
