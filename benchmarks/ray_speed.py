@@ -157,7 +157,7 @@ def beside_plan(model: Model, data: Triplets) -> None:
         seconds = time.process_time() - begin
     planned = plan_fit(model, data, 1, 1)
     print(
-        f"{model!r}, pool of {len(data.explanations):,}: {seconds:.2f} s, planned {planned.here_seconds:.2f} s",
+        f"{model.id}, pool of {len(data.explanations):,}: {seconds:.2f} s, planned {planned.here_seconds:.2f} s",
         flush=True,
     )
 
