@@ -141,7 +141,8 @@ def copying(cluster: Cluster, megabytes: int = 64, count: int = 10) -> float:
 
 def two_processes(model: FactorModel, data: Dataset) -> tuple[float, float]:
     """Seconds of an epoch by two workers of one processor on one node."""
-    ray.init(address="local", num_cpus=2, object_store_memory=STORE, include_dashboard=False, log_to_driver=False)
+    quiet: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    ray.init(address="local", num_cpus=2, object_store_memory=STORE, **quiet)
     try:
         return remote(model, data)[0]
     finally:
@@ -156,7 +157,7 @@ def beside_plan(model: Model, data: Triplets) -> None:
         seconds = time.process_time() - begin
     planned = plan_fit(model, data, 1, 1)
     print(
-        f"{model!r}, pool of {len(data.explanations):,}: {seconds:.2f} s, planned {planned.here_seconds:.2f} s",
+        f"{model.id}, pool of {len(data.explanations):,}: {seconds:.2f} s, planned {planned.here_seconds:.2f} s",
         flush=True,
     )
 
