@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from whyrank.atomic import new_file, sole_writer
+from whyrank.data.parquet import check_parquet
 from whyrank.data.tables import UNREADABLE, first_line, form_of
 from whyrank.errors import DataError, ParameterError
 from whyrank.ranking.options import Options
@@ -117,7 +118,7 @@ def _scan(pairs: Path, parts: Path) -> pl.LazyFrame:
         raise DataError("no such file", path=pairs)
     form, _ = form_of(pairs)
     if form == "parquet":
-        return pl.scan_parquet(pairs)
+        return pl.scan_parquet(check_parquet(pairs))
     staged = parts / "pairs.parquet"
     if not staged.is_file():
         if form == "jsonl":
