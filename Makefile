@@ -52,8 +52,8 @@ $(VENV)/.demo: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet -e '.[mine]'
 	@touch $@
 
-# torch first and pinned: a range may bring gigabytes of GPU libraries. Most of what is installed is never imported: not compiled ahead.
+# torch first and pinned: a range may bring gigabytes of GPU libraries.
 $(VENV)/.test: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --no-compile -c constraints.txt torch
-	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e '.[all]'
+	$(BIN)/pip install --quiet -c constraints.txt torch
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[all]'
 	@touch $@ $(VENV)/.demo

@@ -26,6 +26,14 @@ settings.register_profile(
 settings.load_profile("quick")
 
 
+# Begun first, so that no process is left alone with one of them.
+SLOW = ("test_ray", "test_kill", "test_docs", "test_page")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.stem not in SLOW)
+
+
 @pytest.fixture(scope="session")
 def data() -> Triplets:
     """A simulated data set with planted structure."""
