@@ -27,7 +27,7 @@ settings.load_profile("quick")
 
 
 # Begun first, so that no process is left alone with one of them.
-SLOW = ("test_ray", "test_kill", "test_docs", "test_page")
+SLOW = ("test_faults", "test_ray", "test_kill", "test_docs", "test_page")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
