@@ -96,11 +96,11 @@ def quality(parts: list[Split], run: Run) -> None:
     for split in parts:
         values["POP"].append(_per_pair(POP().fit(split), split))
         fits = {name: make(**settings) for name, (make, settings) in models.items()}
-        fits["BPER+, texts exchanged"] = BPERPlus(features=exchanged(split.data), **models["BPER+"][1])  # type: ignore[arg-type]
+        fits["BPER+, texts exchanged"] = BPERPlus(features=exchanged(split.data), **models["BPER+"][1])
         for name, model in fits.items():
             tuned(model.fit(split, run=run), split)
             values.setdefault(name, []).append(_per_pair(model, split))
-            report("split", model=name, mu=model.mu, ndcg_paper=float(values[name][-1].mean()))  # type: ignore[attr-defined]
+            report("split", model=name, mu=model.mu, ndcg_paper=float(values[name][-1].mean()))
     base = np.concatenate(values["BPER"])
     for name, each in values.items():
         means = np.array([one.mean() for one in each])
@@ -126,7 +126,7 @@ def _per_pair(model: Model, split: Split) -> NDArray[np.float64]:
 def changes(parts: list[Split], run: Run) -> None:
     """Fusion operators and pooling, and the paper's negatives and start, with the default's other settings."""
     for change in CHANGES:
-        values = [score(tuned(BPERPlus(**change).fit(split, run=run), split), split.test) for split in parts]  # type: ignore[arg-type]
+        values = [score(tuned(BPERPlus(**change).fit(split, run=run), split), split.test) for split in parts]
         report("changes", change=change, splits=len(parts), ndcg_paper=np.mean(values), deviation=np.std(values))
 
 
@@ -168,7 +168,7 @@ def _cold(split: Split, number: int, settings: dict[str, object], run: Run) -> d
     vectors = vectors - vectors.mean(0)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     alike = vectors[numbers] @ vectors.T
-    model = BPERPlus(mu=0.5, **settings).fit(train, run=run)  # type: ignore[arg-type]
+    model = BPERPlus(mu=0.5, **settings).fit(train, run=run)
     tables = {
         "random": np.random.default_rng(1).random((test.records, len(numbers))),
         "nearest text neighbour": _nearest(train.user_explanations, users, alike)

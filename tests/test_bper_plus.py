@@ -49,7 +49,7 @@ def planted(seed: int = 0, hidden: int = 0) -> tuple[Triplets, np.ndarray, list[
 def fitted(**changes: object) -> BPERPlus:
     train, features, ids = planted()
     settings = {"features": features, "feature_ids": ids, "factors": 6, "epochs": 3, "learning_rate": 0.02}
-    return BPERPlus(**settings | changes).fit(train)  # type: ignore[arg-type]
+    return BPERPlus(**settings | changes).fit(train)
 
 
 def scores(model: BPER | BPERPlus, users: np.ndarray, items: np.ndarray) -> np.ndarray:
@@ -141,7 +141,7 @@ class Stop(Monitor):
     """Ends the training after an epoch, and remembers what it was told."""
 
     def __init__(self, after: int) -> None:
-        self.after, self.epochs, self.start = after, [], -1  # type: ignore[var-annotated]
+        self.after, self.epochs, self.start = after, [], -1
 
     def on_start(self, done: int, of: int) -> None:
         self.start = done
@@ -201,7 +201,7 @@ def test_the_held_out_gradient_is_that_of_its_loss(fusion: str) -> None:
     arrays = {name: rng.normal(size=(rows, 6)).astype(np.float32) for name, rows in sizes.items()}
     arrays |= {f"bias_by_{side}": rng.normal(size=(40, 1)).astype(np.float32) for side in ("user", "item")}
     trainer = HeldOutTrainer(held, features, arrays, settings, 0.3)
-    trainer._update = lambda name, rows, gradient, left: taken.update({name: gradient})  # type: ignore[method-assign]
+    trainer._update = lambda name, rows, gradient, left: taken.update({name: gradient})
     trainer._learn(held, 1.0)
     found = dict(taken)
     for name, place in (("text_layer", (3, 2)), ("text_shift", (0, 4))):

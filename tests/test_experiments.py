@@ -184,7 +184,7 @@ def test_workers_do_not_outlive_who_started_them(tmp_path: Path) -> None:
 
 def test_joint_models_take_the_settings_of_the_model_without_items(parts: list[Split], tmp_path: Path) -> None:
     lab = Lab("toy", parts, Cache(tmp_path), {"bper": {"factors": 7}, "pitf": {"factors": 5}, "pitf-j": {"factors": 3}})
-    assert [lab.make(Job(name, 0)).factors for name in ("bper-j", "pitf-j")] == [7, 3]  # type: ignore[attr-defined]
+    assert [lab.make(Job(name, 0)).factors for name in ("bper-j", "pitf-j")] == [7, 3]
 
 
 def test_a_key_changes_with_everything_that_matters(parts: list[Split], tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_published_figures_stand_beside_the_papers_own_sets_only(data: Triplets)
     class Sizes:
         users, items, explanations = (range(size) for size in AMAZON.sizes)
 
-    assert published_for(Sizes()) is AMAZON  # type: ignore[arg-type]
+    assert published_for(Sizes()) is AMAZON
     assert published_for(data) is None
 
 
@@ -320,7 +320,7 @@ def test_what_tune_writes_fit_and_experiment_read(
     options = ("--models", "pop,bper", "--config", config.parent, "--splits", 1, "--pair", ",".join(pair))
     report = call("experiment", "ranking,cases", folder, "-o", tmp_path / "report", *options)
     assert Path(str(report["report"])).is_file()
-    assert report["experiments"]["cases"]["cases"][0]["user"] == pair[0]  # type: ignore[index]
+    assert report["experiments"]["cases"]["cases"][0]["user"] == pair[0]
 
 
 def test_experiments_tune_first_with_the_same_budget_for_all(parts: list[Split], tmp_path: Path) -> None:

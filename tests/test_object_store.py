@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,7 @@ except ImportError:
         raise
     pytest.skip("moto or s3fs is missing: pip install 'whyrank[dev]'", allow_module_level=True)
 
+NUMBERS = itertools.count(1)  # of buckets
 # botocore and aiohttp leave connections to the end of the process.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
@@ -37,11 +39,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server of buckets on loopback, in a process of its own, and where it is."""
     log = tmp_path_factory.mktemp("server") / "log"
     command = [sys.executable, "-W", "ignore", "-u", "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    with log.open("w") as handle, subprocess.Popen(command, stdout=handle, stderr=handle) as process:
-        while "Running on" not in log.read_text():
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.1)
-        url = next(word for word in log.read_text().split() if word.startswith("http://127.0.0.1:"))
+    with (
+        log.open("w") as handle,
+        subprocess.Popen(command, stdout=handle, stderr=subprocess.PIPE, text=True) as process,
+    ):
+        assert process.stderr is not None
+        said = next((line for line in process.stderr if "Running on" in line), "")
+        url = next(word for word in said.split() if word.startswith("http://127.0.0.1:"))
+        threading.Thread(target=process.stderr.read, daemon=True).start()  # so that it never waits for a reader
         patch = pytest.MonkeyPatch()
         patch.setenv("AWS_ENDPOINT_URL", url)
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -54,7 +59,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def bucket(server: str) -> str:
-    name = f"runs-{time.monotonic_ns()}"
+    name = f"runs-{next(NUMBERS)}"
     s3fs.S3FileSystem().mkdir(name)
     return f"s3://{name}/run"
 

@@ -64,7 +64,7 @@ def gradients(
     """What a batch would collect, by the whole pool or by a sample."""
     keys, bias = training.keys.value, training.bias.x[:, 0]
     powers = np.exp(-training.theta[[1, 4], None] * training.log_share)
-    lists = training.task.source.of(records)  # type: ignore[attr-defined]
+    lists = training.task.source.of(records)
     found = training._part(0, lists, drawn, keys, keys.T.copy(), bias, powers)
     named = {"keys": training.keys.grads[0], "first": training.inputs[0].grads[0], "theta": found[1:]}
     named |= {"second": training.inputs[1].grads[0], "bias": training.bias_grads[0, :, 0]}
