@@ -52,8 +52,9 @@ $(VENV)/.demo: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet -e '.[mine]'
 	@touch $@
 
-# torch first and pinned: a range may bring gigabytes of GPU libraries.
+# torch first and pinned: a range may bring gigabytes of GPU libraries. Compiled on all cores afterwards: pip takes one.
 $(VENV)/.test: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet -c constraints.txt torch
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[all]'
+	$(BIN)/pip install --quiet --no-compile -c constraints.txt torch
+	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e '.[all]'
+	-$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib
 	@touch $@ $(VENV)/.demo

@@ -178,6 +178,15 @@ def test_most_of_a_pool_with_strong_biases_is_left_out() -> None:
     assert visits.scored < 0.01
 
 
+@pytest.mark.parametrize("values", [1, 3])
+def test_among_equals_what_loses_every_tie_is_left_out(values: int) -> None:
+    rng = np.random.default_rng(0)
+    keys, ties = rng.integers(0, values, (20_000, 1)).astype(np.float32), rng.permutation(20_000)
+    search, queries = Search(keys, ties, constant=1), np.ones((50, 1), np.float32)
+    assert_exact(search, queries, ties, 10, random_bonus(rng, 50, 20_000))
+    assert search.visits(queries, 10).filtered < 0.05
+
+
 def test_a_small_memory_changes_nothing() -> None:
     rng = np.random.default_rng(1)
     keys = rng.normal(size=(4000, 10)).astype(np.float32)

@@ -1,7 +1,8 @@
 """Exact top n of `base[e] + query . key[e]` over a pool that is laid out in blocks of 32 explanations.
 
 Three sieves, each with a bound that no score can exceed, float rounding included:
-1. blocks are walked by falling bound `base + |query| |key|` (a norm per part) until one is below the n-th best;
+1. blocks are walked by falling bound `base + |query| |key|` (a norm per part) until one is below the n-th best, or
+   equal to it with nothing that would win a tie;
 2. within a block 8-bit codes give every explanation a score that is too high by a known error at most;
 3. only what is left gets its float32 score, which is the only thing ever compared with another score.
 """
@@ -18,9 +19,8 @@ from whyrank.kernels.lanes import BLOCK, dot, lowest_bit, passing, raise_peaks
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int32]
 
-TILE = 16  # queries that walk the blocks side by side, so that a stretch of blocks is read from memory once
-STRETCH = 128  # blocks of one stretch
-STEP = 8  # blocks between two looks at the threshold
+TILE = 16  # queries that walk the blocks side by side, so that blocks are read from memory once
+STEP = 8  # blocks between two looks at the threshold: few enough to stay in the nearest cache for a whole tile
 GLANCE = 4  # blocks looked at for a first threshold
 SAMPLE = 8  # one in so many of the blocks ahead is looked at for it
 QUERY_CODE = 63  # largest code of a query: 2 x 255 x 63 fits the 16 bits of a pair
@@ -33,6 +33,7 @@ class Pool(NamedTuple):
     base: NDArray[np.float32]  # what the score begins from; -inf: never ranked
     ranks: NDArray[np.int32]  # who wins among equals: the lower
     explanations: NDArray[np.int32]
+    leaders: NDArray[np.int32]  # per block: the lowest rank
     codes: NDArray[np.uint8]  # block x pair of columns x (explanation, side of the pair)
     scale: float  # key = scale * (code - 128), about
     allowances: NDArray[np.float32]  # per block: largest norm of codes, largest norm of what rounding lost
@@ -41,7 +42,7 @@ class Pool(NamedTuple):
     centres: NDArray[np.float64]  # per level
     margins: NDArray[np.float64]  # per level: how far bases were rounded up, and float32 scores may be below, at most
     rounding: float  # times the norm of a query: how far the float32 dot product can be above the true one
-    order: NDArray[np.int32]  # cell x block: by falling bound
+    order: NDArray[np.int32]  # cell x block: by falling bound, then by leader
     bounds: NDArray[np.float32]  # cell x block: in that order
 
 
@@ -130,6 +131,19 @@ def _sieve(
 
 
 @kernel
+def _reached(peaks: NDArray[np.int16], n: int) -> int:
+    """The largest number from 0 on that at least n peaks reach, 0 also if there is none: bit by bit."""
+    reached = 0
+    for bit in range(14, -1, -1):
+        higher, count = np.int16(reached | (1 << bit)), 0
+        for lane in range(BLOCK):
+            count += peaks[lane] >= higher
+        if count >= n:
+            reached |= 1 << bit
+    return reached
+
+
+@kernel
 def _look_ahead(
     codes: NDArray[np.uint8], starts: NDArray[np.int16], level: int, order: Numbers, cell: int, first: int, last: int,
     query_codes: NDArray[np.int8], k: int, shift: int, allowances: Floats, errors: NDArray[np.float64],
@@ -147,13 +161,7 @@ def _look_ahead(
         block = order[cell, place]
         error = max(error, errors[k, 0] * allowances[block, 0] + errors[k, 1] * allowances[block, 1])
         raise_peaks(codes, block, query_codes, k, starts, level, pairs, small, peaks)
-    nth = 32767
-    for lane in range(BLOCK):
-        higher = 0
-        for other in range(BLOCK):
-            higher += peaks[other] > peaks[lane]
-        if higher < n:
-            nth = min(nth, peaks[lane])
+    nth = _reached(peaks, n)
     # Less one step for the rounding up of the start.
     return (nth - 1.01) * step - error - 2.0 * errors[k, 2] if nth > 0 else -np.inf
 
@@ -240,8 +248,8 @@ def _try_bonuses(
 def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) -> tuple[int, int]:
     """Do some jobs. Returns how many blocks were visited and how many explanations were scored."""
     # Taken apart once: a tuple of arrays handed on costs a count of references for each of them at every call.
-    keys, base, tie_ranks, explanations, codes, scale, allowances, starts = pool[:8]
-    steps, centres, margins, rounding, order, bounds = pool[8:]
+    keys, base, tie_ranks, explanations, leaders, codes, scale, allowances, starts = pool[:9]
+    steps, centres, margins, rounding, order, bounds = pool[9:]
     queries, rows, jobs, levels, norms, floors, indptr, bonus, values = batch
     scores, ranks, sizes = best
     width, blocks, n = keys.shape[1], order.shape[1], scores.shape[1]
@@ -261,35 +269,40 @@ def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) 
             shifts[k] = _encode(query, k, scale, steps[level], twins, errors)
             errors[k, 2] = norms[row] * rounding
             low, high = indptr[row], indptr[row + 1]
-            _try_bonuses(keys, base, tie_ranks, query, k, bonus, values, low, high, floor[k], scores, ranks, sizes, row)
+            if low < high:
+                _try_bonuses(
+                    keys, base, tie_ranks, query, k, bonus, values, low, high, floor[k], scores, ranks, sizes, row
+                )
             scored += high - low
             if n <= BLOCK:
                 floor[k] = _first_floor(
                     codes, starts, level, order, bounds, cell, query_codes, k, shifts[k], allowances, errors,
                     steps[level], centres[level] - margins[level], floor[k], n, peaks,
                 )  # fmt: skip
-        start, left = 0, count
-        while start < blocks and left > 0:
-            stop, left = min(start + STRETCH, blocks), 0
+        for start in range(0, blocks, STEP):
+            stop, left = min(start + STEP, blocks), 0
             for k in range(count):
+                if not going[k]:
+                    continue
                 row = rows[begin + k]
-                level, place = levels[row], start
-                while going[k] and place < stop:
-                    threshold = threshold_of(scores, sizes, row, floor[k])
-                    reaching = _count_reaching(bounds, cell, place, min(place + STEP, stop), threshold)
-                    kept = _sieve(
-                        codes, starts, level, order, cell, place, place + reaching, query_codes, k, shifts[k],
-                        allowances, errors, threshold - centres[level], steps[level], explanations, found,
-                    )  # fmt: skip
+                level, threshold = levels[row], threshold_of(scores, sizes, row, floor[k])
+                reaching = _count_reaching(bounds, cell, start, stop, threshold)
+                equal = sizes[row] == n and bounds[cell, start] == scores[row, 0]
+                if equal and leaders[order[cell, start]] > ranks[row, 0]:
+                    reaching = 0  # every tie would be lost, here and in all later blocks
+                kept = _sieve(
+                    codes, starts, level, order, cell, start, start + reaching, query_codes, k, shifts[k],
+                    allowances, errors, threshold - centres[level], steps[level], explanations, found,
+                )  # fmt: skip
+                if kept > 0:
                     _judge(
                         keys, base, tie_ranks, query, k, found, kept, exact, bonus, indptr[row], indptr[row + 1],
                         threshold, scores, ranks, sizes, row,
                     )  # fmt: skip
-                    visited, scored = visited + reaching, scored + kept
-                    going[k] = place + reaching == min(place + STEP, stop)
-                    place += STEP
+                visited, scored, going[k] = visited + reaching, scored + kept, start + reaching == stop
                 left += going[k]
-            start = stop
+            if left == 0:
+                break
         for k in range(count):
             settle(scores, ranks, sizes, rows[begin + k])
     return visited, scored

@@ -49,17 +49,25 @@ def _lengths(rows: NDArray[np.float32]) -> NDArray[np.float64]:
 class Layout:
     """Blocks of 32 explanations with near bounds, so that whole blocks can be left out."""
 
-    def __init__(self, keys: Keys, base: NDArray[np.float32], lengths: NDArray[np.float64]) -> None:
-        """`lengths` is what the two parts of a query typically measure; only speed depends on it."""
+    def __init__(
+        self, keys: Keys, base: NDArray[np.float32], lengths: NDArray[np.float64], ranks: NDArray[np.int32]
+    ) -> None:
+        """`lengths` is what the two parts of a query typically measure; only speed depends on it.
+
+        `ranks` says who wins among equals; near bounds stand by it, so that what cannot win a tie is left out, too.
+        """
         count = len(base)
         bound = base + lengths[0] * keys.norms[0] + lengths[1] * keys.norms[1]
         self.keys = keys
         self.explanations = np.full(-(-count // BLOCK) * BLOCK, -1, np.int32)
-        self.explanations[:count] = np.argsort(-bound, kind="stable")
+        self.explanations[:count] = np.lexsort((ranks, -bound))
         self.codes = kernels.pack(keys.codes, self.explanations)
         losses = [self.spread(each, 0.0).reshape(-1, BLOCK).max(1) for each in (keys.code_norms, keys.code_gaps)]
         self.allowances = np.stack(losses, axis=1) * np.float32(1 + 1e-6)
         self.norms = np.stack([self.spread(part, 0.0) for part in keys.norms])
+        self.ranks = ranks
+        leaders = np.append(ranks, np.iinfo(np.int32).max).astype(np.int32)[self.explanations]
+        self.leaders = leaders.reshape(-1, BLOCK).min(1)
 
     def spread(self, values: NDArray[np.float32], missing: float) -> NDArray[np.float32]:
         """Values per explanation by position in the blocks."""
@@ -126,30 +134,33 @@ class View:
         if new:
             lengths = np.array([[self._length(a), self._length(b)] for a, b in new], np.float32)
             bounds = kernels.bound(self._base, self.layout.norms, lengths)
-            order = np.argsort(-bounds, axis=1, kind="stable").astype(np.int32)
+            if (0, 0) in new:  # what is asked with nothing scores its base, to the bit
+                bounds[new.index((0, 0))] = self.layout.spread(self.base, -np.inf).reshape(-1, BLOCK).max(1)
+            leaders = np.broadcast_to(self.layout.leaders, bounds.shape)
+            order = np.lexsort((leaders, -bounds), axis=1).astype(np.int32)
             known = len(self._cells)
             self._cells.update({cell: known + k for k, cell in enumerate(new)})
             self._order = np.concatenate([self._order, order])
             self._bounds = np.concatenate([self._bounds, np.take_along_axis(bounds, order, axis=1)])
         return [self._cells[cell] for cell in wanted]
 
-    def pool(self, ranks: NDArray[np.int32]) -> Pool:
+    def pool(self) -> Pool:
         """What the kernel reads; it stays valid when the view grows."""
         layout, keys = self.layout, self.layout.keys
         steps = np.array([2.0 ** (level / 2) for level in self._levels])
         centres = np.array([self._centre(level) for level in self._levels])
         margins = 2.0 * keys.slack * (np.abs(centres) + 65536.0 * steps) + 4.0 * TINY
         return Pool(
-            keys.padded, self.base, ranks, layout.explanations, layout.codes, keys.scale, layout.allowances,
-            self._starts, steps, centres, margins, keys.rounding, self._order, self._bounds,
+            keys.padded, self.base, layout.ranks, layout.explanations, layout.leaders, layout.codes, keys.scale,
+            layout.allowances, self._starts, steps, centres, margins, keys.rounding, self._order, self._bounds,
         )  # fmt: skip
 
     def cells_of(
         self, measures: NDArray[np.float64]
     ) -> tuple[list[tuple[int, int]], NDArray[np.int64], NDArray[np.int64]]:
         """Cells of the queries (steps of a grid of both norms, rounded up), their sizes, and queries by cell."""
-        norms = np.maximum(measures[:, :2], self._near * 2.0**-64)
-        steps = np.ceil(np.log2(norms / self._near + 1.0) * CELLS_PER_DOUBLING + 1e-6).astype(np.int64)
+        norms = measures[:, :2]
+        steps = np.ceil(np.log2(norms / self._near + 1.0) * CELLS_PER_DOUBLING + 1e-6 * (norms > 0)).astype(np.int64)
         across = int(steps[:, 1].max(initial=0)) + 1
         joined = (steps[:, 0] * across + steps[:, 1]).astype(np.int32)
         counts = np.bincount(joined)

@@ -208,7 +208,8 @@ class Search:
             view = self._views.pop(constants, None)
             if view is None:
                 own = base if plain else self._base(constants)
-                view = View(Layout(self._prepared, own, np.median(measures[:, :2], axis=0)), own, self.memory // 4)
+                layout = Layout(self._prepared, own, np.median(measures[:, :2], axis=0), self._ranks)
+                view = View(layout, own, self.memory // 4)
             self._views[constants] = view
             while len(self._views) > 1 and sum(kept.nbytes for kept in self._views.values()) > self.memory:
                 self._views.popitem(last=False)
@@ -224,7 +225,7 @@ class Search:
             with self._lock:
                 request.levels[some] = view.levels(request.measures[some])
                 places = np.array(view.cells(cells[part]), np.int64)
-                pool = view.pool(self._ranks)
+                pool = view.pool()
             batch = request.batch(some, jobs_of(places, counts[part]))
             work = partial(topn.search, pool, batch, request.best)
             for seen, tried in _share(work, len(batch.jobs), threads if len(some) > FEW else 1):
