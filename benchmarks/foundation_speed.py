@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 READ = """
 import resource, sys, time
@@ -41,7 +42,7 @@ def main() -> None:
             ).stdout.strip()
             for _ in range(3)
         ]
-        print(f"read, intern and index {path}: {min(lines)} (limits 2 s, 500 MB)")
+        print(f"read, intern and index {Path(path).name}: {min(lines)} (limits 2 s, 500 MB)")
 
 
 if __name__ == "__main__":

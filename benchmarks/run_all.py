@@ -2,9 +2,10 @@
 
     python benchmarks/run_all.py [triplets.parquet] [reviews.jsonl.gz] [--only training_speed,ranking_speed]
 
-The first file holds triplets, the second reviews; benchmarks that need one are left out without it. What is printed
-stands in the README between `<!-- printed by NAME -->` and `<!-- end of NAME -->`: a Markdown table as it is, JSON as a
-table, anything else as text. A script without such a place gets one at the end.
+One file holds triplets (.parquet), the other reviews; what is not given is simulated. What is printed stands in the
+README between `<!-- printed by NAME -->` and `<!-- end of NAME -->`: a Markdown table as it is, JSON as a table, anything
+else as text. A script without such a place gets one at the end. Quality (`whyrank experiment`, ablation.py) and recorded
+runs of trouble (fuzz.py, kill_runs.py, service_overload.py) are not for this: they take hours.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# Script -> which files it needs, and what else it is told.
+# Script -> what it is told; `triplets` and `reviews` stand for files.
 SCRIPTS: dict[str, tuple[str, ...]] = {
-    "foundation_speed": ("triplets?",),
+    "foundation_speed": ("triplets",),
     "simulate_speed": ("amazon",),
     "training_speed": ("triplets",),
     "training_scale": (),
@@ -34,18 +35,18 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def arguments_of(name: str, files: dict[str, str]) -> list[str] | None:
-    """What a script is called with; None where a file that it needs is not given."""
-    words = []
-    for word in SCRIPTS[name]:
-        kind = word.removesuffix("?")
-        if kind not in ("triplets", "reviews"):
-            words.append(word)
-        elif kind in files:
-            words.append(files[kind])
-        elif not word.endswith("?"):
-            return None
-    return words
+def arguments_of(name: str, files: dict[str, str]) -> list[str]:
+    """What a script is called with."""
+    return [files.get(word, word) for word in SCRIPTS[name]]
+
+
+def simulated(folder: Path) -> dict[str, str]:
+    """Triplets and reviews for those who bring none, made once."""
+    made = {"triplets": folder / "simulated.parquet", "reviews": folder / "simulated.jsonl.gz"}
+    for preset, option, path in (("tripadvisor", "-o", made["triplets"]), ("amazon", "--reviews", made["reviews"])):
+        if not path.exists():
+            subprocess.run([sys.executable, "-m", "whyrank", "simulate", preset, option, str(path)], check=True)
+    return {kind: str(path) for kind, path in made.items()}
 
 
 def shown(printed: str) -> str:
@@ -98,14 +99,12 @@ def main() -> None:
     files = {"triplets" if ".parquet" in path.suffixes else "reviews": str(path) for path in chosen.files}
     readme = HERE / "README.md"
     (HERE / "output").mkdir(exist_ok=True)
+    files = simulated(HERE / "output") | files
     failed = []
     for name in chosen.only.split(",") if chosen.only else SCRIPTS:
-        words = arguments_of(name, files)
-        if words is None:
-            print(f"== {name}: left out, it needs a file", flush=True)
-            continue
         print(f"== {name}", flush=True)
-        done = subprocess.run([sys.executable, str(HERE / f"{name}.py"), *words], capture_output=True, text=True)
+        command = [sys.executable, str(HERE / f"{name}.py"), *arguments_of(name, files)]
+        done = subprocess.run(command, capture_output=True, text=True)
         (HERE / "output" / f"{name}.txt").write_text(done.stdout + done.stderr)
         print(done.stdout or done.stderr, flush=True)
         if done.returncode:

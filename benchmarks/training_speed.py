@@ -14,6 +14,7 @@ import argparse
 import resource
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -119,7 +120,7 @@ if __name__ == "__main__":
         for preset in chosen.presets:
             end_to_end(preset, max(chosen.threads))
     else:
-        data = {chosen.triplets: read_pairs(chosen.triplets)} if chosen.triplets else {}
+        data = {Path(chosen.triplets).name: read_pairs(chosen.triplets)} if chosen.triplets else {}
         yelp = simulate("yelp", seed=0)
         data["simulate yelp"] = yelp.user, yelp.explanation
         for name, pairs in data.items():

@@ -22,6 +22,5 @@ def test_it_stands_between_marks_and_a_second_run_replaces_it() -> None:
 
 def test_every_script_is_there_and_says_what_it_needs() -> None:
     assert all((HERE / f"{name}.py").is_file() for name in SCRIPTS)
-    assert arguments_of("training_speed", {}) is None
-    assert arguments_of("foundation_speed", {}) == []
+    assert arguments_of("training_scale", {}) == []
     assert arguments_of("bper_plus", {"triplets": "t.parquet"}) == ["t.parquet", "--parts", "speed"]
