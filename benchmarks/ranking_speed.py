@@ -42,7 +42,8 @@ def main() -> None:
     began = time.perf_counter()
     model = (wr.BPERJ if arguments.joint else wr.BPER)(**options).fit(split.train)
     pairs = split.test.record_user, split.test.record_item
-    report: dict[str, Any] = {"data": Path(arguments.data).name, **options, "fit_seconds": round(time.perf_counter() - began, 1)}
+    report: dict[str, Any] = {"data": Path(arguments.data).name, **options}
+    report |= {"fit_seconds": round(time.perf_counter() - began, 1)}
     report |= {"pairs": len(pairs[0]), "pool": len(model.keys())}
     report |= against_rivals(model, pairs, arguments.sample, arguments.repeat)
     if arguments.joint:
