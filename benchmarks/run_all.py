@@ -4,9 +4,9 @@
 
 One file holds triplets (.parquet), the other reviews; what is not given is simulated. What is printed stands in the
 README between `<!-- printed by NAME -->` and `<!-- end of NAME -->`: a Markdown table as it is, JSON as a table,
-anything else as text. A script without such a place gets one at the end. Left out is what takes hours: quality (ablation.py,
-`whyrank experiment`), recorded runs of trouble (fuzz.py, kill_runs.py, service_overload.py); and page_speed.py, which
-needs a running service.
+anything else as text. A script without such a place gets one at the end. Left out is what takes hours: quality
+(ablation.py, `whyrank experiment`), recorded runs of trouble (fuzz.py, kill_runs.py, service_overload.py); and
+page_speed.py, which needs a running service.
 """
 
 from __future__ import annotations
