@@ -42,6 +42,11 @@ def kernel(function: F) -> F:
     return cast(F, compiled)
 
 
+def inlined(function: F) -> F:
+    """Compile a function into every kernel that calls it: a call would hand over each field of each of its arrays."""
+    return cast(F, numba.njit(nogil=True, error_model="numpy", forceinline=True)(function))
+
+
 def first_run() -> bool:
     """Whether kernels still have to be compiled on this machine: worth a word to someone who waits."""
     folder = cache_folder()

@@ -3,13 +3,13 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.kernels import kernel
+from whyrank.kernels import inlined
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int32]
 
 
-@kernel
+@inlined
 def _sink(scores: Floats, ranks: Numbers, row: int, size: int, hole: int, score: float, rank: int) -> None:
     """Put an entry into the hole of the heap of a row, moving worse ones up."""
     while True:
@@ -29,7 +29,7 @@ def _sink(scores: Floats, ranks: Numbers, row: int, size: int, hole: int, score:
     scores[row, hole], ranks[row, hole] = score, rank
 
 
-@kernel
+@inlined
 def offer(scores: Floats, ranks: Numbers, sizes: NDArray[np.int64], row: int, score: float, rank: int) -> None:
     """Keep an entry if it is among the best n of its row. -inf is never kept."""
     size = sizes[row]
@@ -50,7 +50,7 @@ def offer(scores: Floats, ranks: Numbers, sizes: NDArray[np.int64], row: int, sc
     sizes[row] = size + 1
 
 
-@kernel
+@inlined
 def settle(scores: Floats, ranks: Numbers, sizes: NDArray[np.int64], row: int) -> None:
     """Turn the heap of a row into a list, best first."""
     for size in range(sizes[row] - 1, 0, -1):
@@ -59,7 +59,7 @@ def settle(scores: Floats, ranks: Numbers, sizes: NDArray[np.int64], row: int) -
         _sink(scores, ranks, row, size, 0, score, rank)
 
 
-@kernel
+@inlined
 def threshold_of(scores: Floats, sizes: NDArray[np.int64], row: int, floor: float) -> float:
     """What a score has to reach to matter."""
     return max(floor, scores[row, 0]) if sizes[row] == scores.shape[1] else floor

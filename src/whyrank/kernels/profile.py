@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.kernels import kernel
+from whyrank.kernels import inlined, kernel
 from whyrank.kernels.lanes import LANES, add_scaled, dot, fetch_row
 
 Ints = NDArray[np.int32]
@@ -50,7 +50,7 @@ def other_entries(
     return numbers[:used], counts[:used], places
 
 
-@kernel
+@inlined
 def _gather(
     row: int, indptr: Longs, indices: Ints, amounts: Ints, own_indptr: Longs, own: Ints, record: int, leave_out: bool,
     numbers: Ints, counts: Floats, used: int,
@@ -93,13 +93,11 @@ def gather_profiles(
     d = inputs_a.shape[1]
     for k in range(x.shape[0]):
         for j in range(places[2 * k], places[2 * k + 1]):
-            w, e = weights[j], numbers[j]
-            for q in range(d):
-                x[k, q] += w * inputs_a[e, q]
+            _add_row(weights[j], inputs_a, numbers[j], 0, x, k, 0, d)
         for j in range(places[2 * k + 1], places[2 * k + 2]):
-            w, e = weights[j], numbers[j]
-            for q in range(inputs_b.shape[1]):
-                x[k, d + q] += w * inputs_b[e, q]
+            if j + AHEAD < len(numbers):
+                fetch_row(inputs_b, numbers[j + AHEAD])
+            _add_row(weights[j], inputs_b, numbers[j], 0, x, k, d, inputs_b.shape[1])
 
 
 @kernel
@@ -183,7 +181,7 @@ def softmax_step(
     return loss
 
 
-@kernel
+@inlined
 def _evidence_of(
     k: int, numbers: Ints, counts: Floats, places: Longs, powers: Doubles, theta: Doubles,
     place_of: Ints, seen: Ints, amount_a: Doubles, amount_b: Doubles,
@@ -215,7 +213,7 @@ def _evidence_of(
     return n, log_a, log_b
 
 
-@kernel
+@inlined
 def _theta(dtheta: Doubles, g_a: float, g_b: float, log_share: float, log_a: float, log_b: float) -> None:
     dtheta[0] += g_a
     dtheta[1] -= g_a * log_share
@@ -225,7 +223,7 @@ def _theta(dtheta: Doubles, g_a: float, g_b: float, log_share: float, log_a: flo
     dtheta[5] -= g_b * log_b
 
 
-@kernel
+@inlined
 def _score(x: Floats, k: int, keys: Floats, e: int, bias: Floats) -> np.float32:
     """bias + x . key, in a fixed order."""
     width = x.shape[1]
@@ -236,7 +234,7 @@ def _score(x: Floats, k: int, keys: Floats, e: int, bias: Floats) -> np.float32:
     return bias[e] + total
 
 
-@kernel
+@inlined
 def _add_row(
     factor: np.float32, x: Floats, row: int, x_first: int, y: Floats, to: int, y_first: int, width: int
 ) -> None:
@@ -247,7 +245,7 @@ def _add_row(
         y[to, y_first + q] += factor * x[row, x_first + q]
 
 
-@kernel
+@inlined
 def _add(
     g: np.float32, x: Floats, k: int, keys: Floats, e: int,
     dx: Floats, dkeys: Floats, dbias: Floats, touched: NDArray[np.uint8], width: int,
@@ -278,6 +276,16 @@ def mark(numbers: Ints, needed: NDArray[np.uint8]) -> None:
 
 
 @kernel
+def mark_sides(numbers: Ints, places: Longs, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> None:
+    """Mark what stands in any first profile, and in any second one."""
+    for k in range(len(places) // 2):
+        for j in range(places[2 * k], places[2 * k + 1]):
+            first[numbers[j]] = 1
+        for j in range(places[2 * k + 1], places[2 * k + 2]):
+            second[numbers[j]] = 1
+
+
+@kernel
 def compose(
     needed: NDArray[np.uint8], ids: Floats, indptr: Longs, indices: Ints, weights: Floats, words: Floats,
     out: Floats, first: int, last: int,
@@ -288,64 +296,68 @@ def compose(
             for q in range(ids.shape[1]):
                 out[e, q] = ids[e, q]
             for j in range(indptr[e], indptr[e + 1]):
-                w, row = weights[j], indices[j]
-                for q in range(ids.shape[1]):
-                    out[e, q] += w * words[row, q]
+                _add_row(weights[j], words, indices[j], 0, out, e, 0, ids.shape[1])
 
 
 @kernel
-def collect(grads: Floats, touched: NDArray[np.uint8], total: Floats, first: int, last: int) -> None:
-    """Add the parts of a gradient in order into `total` for the touched rows first..last, and clear them.
+def step_entries(
+    grads: Floats, touched: NDArray[np.uint8], x: Floats, m: Floats, v: Floats,
+    indptr: Longs, indices: Ints, weights: Floats, word_grads: Floats, word_touched: NDArray[np.uint8],
+    rate: float, penalty: float, step: int, scale: float, first: int, last: int,
+) -> None:  # fmt: skip
+    """Columns first..last: Adam on the rows that any part touched; their gradients go to their words, too.
 
-    Afterwards touched[0] says which rows have a gradient; the other parts' marks are cleared.
+    Parts are added in order, and cleared. Without words `indptr` is empty.
     """
-    for e in range(first, last):
+    c1, c2 = np.float32(rate / (1 - 0.9**step)), np.float32(1 / (1 - 0.99**step))
+    start, columns = np.uintp(first), last - first
+    total = np.empty((1, columns), np.float32)
+    for e in range(len(x)):
         found = False
         for part in range(len(touched)):
             found = found or touched[part, e] != 0
-            touched[part, e] = 0
-        if found:
-            touched[0, e] = 1
-            for q in range(total.shape[1]):
-                total[e, q] = grads[0, e, q]
-                grads[0, e, q] = 0
-            for part in range(1, len(grads)):
-                for q in range(total.shape[1]):
-                    total[e, q] += grads[part, e, q]
-                    grads[part, e, q] = 0
-
-
-@kernel
-def to_words(
-    touched: NDArray[np.uint8], total: Floats, indptr: Longs, indices: Ints, weights: Floats,
-    dwords: Floats, word_touched: NDArray[np.uint8],
-) -> None:  # fmt: skip
-    """Gradients of explanations to gradients of their words."""
-    for e in range(len(indptr) - 1):
-        if touched[e]:
+        if not found:
+            continue
+        for k in range(columns):
+            total[0, k] = grads[0, e, start + np.uintp(k)]
+            grads[0, e, start + np.uintp(k)] = 0
+        for part in range(1, len(grads)):
+            for k in range(columns):
+                total[0, k] += grads[part, e, start + np.uintp(k)]
+                grads[part, e, start + np.uintp(k)] = 0
+        if len(indptr) > 0:
             for j in range(indptr[e], indptr[e + 1]):
-                w, row = weights[j], indices[j]
-                word_touched[row] = 1
-                for q in range(total.shape[1]):
-                    dwords[row, q] += w * total[e, q]
+                word_touched[indices[j]] = 1
+                _add_row(weights[j], total, 0, 0, word_grads, indices[j], first, columns)
+        _adam_row(x, m, v, e, first, total, 0, 0, columns, c1, c2, np.float32(scale), np.float32(penalty))
 
 
 @kernel
-def adam(
-    x: Floats, total: Floats, touched: NDArray[np.uint8], m: Floats, v: Floats,
+def step_words(
+    grads: Floats, touched: NDArray[np.uint8], x: Floats, m: Floats, v: Floats,
     rate: float, penalty: float, step: int, scale: float, first: int, last: int,
 ) -> None:  # fmt: skip
-    """Adam on the touched rows first..last, whose gradients and marks it clears; other rows stay as they are."""
-    c1 = np.float32(rate / (1 - 0.9**step))
-    c2 = np.float32(1 / (1 - 0.99**step))
-    by, l2, small = np.float32(scale), np.float32(penalty), np.float32(1e-8)
-    keep1, keep2 = np.float32(0.1), np.float32(0.01)
-    for e in range(first, last):
-        if touched[e]:
-            touched[e] = 0
-            for q in range(x.shape[1]):
-                g = total[e, q] * by + l2 * x[e, q]
-                total[e, q] = 0
-                m[e, q] += keep1 * (g - m[e, q])
-                v[e, q] += keep2 * (g * g - v[e, q])
-                x[e, q] -= c1 * m[e, q] / (np.sqrt(v[e, q] * c2) + small)
+    """Columns first..last: Adam on the touched rows, whose gradients are cleared."""
+    c1, c2 = np.float32(rate / (1 - 0.9**step)), np.float32(1 / (1 - 0.99**step))
+    start, columns = np.uintp(first), last - first
+    for row in range(len(x)):
+        if touched[row]:
+            _adam_row(x, m, v, row, first, grads, row, first, columns, c1, c2, np.float32(scale), np.float32(penalty))
+            for k in range(columns):
+                grads[row, start + np.uintp(k)] = 0
+
+
+@inlined
+def _adam_row(
+    x: Floats, m: Floats, v: Floats, row: int, first: int, grads: Floats, grad_row: int, grad_first: int,
+    columns: int, c1: np.float32, c2: np.float32, scale: np.float32, penalty: np.float32,
+) -> None:  # fmt: skip
+    """Adam on some columns of a row. Unsigned columns are never counted from the end, which makes this vector code."""
+    keep1, keep2, small = np.float32(0.1), np.float32(0.01), np.float32(1e-8)
+    start, grad_start = np.uintp(first), np.uintp(grad_first)
+    for k in range(columns):
+        q = start + np.uintp(k)
+        g = grads[grad_row, grad_start + np.uintp(k)] * scale + penalty * x[row, q]
+        m[row, q] += keep1 * (g - m[row, q])
+        v[row, q] += keep2 * (g * g - v[row, q])
+        x[row, q] -= c1 * m[row, q] / (np.sqrt(v[row, q] * c2) + small)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.kernels import kernel
+from whyrank.kernels import inlined, kernel
 from whyrank.kernels.heap import offer, settle, threshold_of
 from whyrank.kernels.lanes import BLOCK, dot, lowest_bit, passing, raise_peaks
 
@@ -68,7 +68,7 @@ class Best(NamedTuple):
     sizes: NDArray[np.int64]
 
 
-@kernel
+@inlined
 def _find(values: Numbers, low: int, high: int, value: int) -> int:
     """Position of a value in a sorted stretch, -1 if it is not there."""
     end = high
@@ -81,7 +81,7 @@ def _find(values: Numbers, low: int, high: int, value: int) -> int:
     return low if low < end and values[low] == value else -1
 
 
-@kernel
+@inlined
 def _encode(
     query: Floats, k: int, scale: float, step: float, codes: NDArray[np.int16], errors: NDArray[np.float64]
 ) -> int:
@@ -106,7 +106,7 @@ def _encode(
     return 128 * total
 
 
-@kernel
+@inlined
 def _sieve(
     codes: NDArray[np.uint8], starts: NDArray[np.int16], level: int, order: Numbers, cell: int, first: int, last: int,
     query_codes: NDArray[np.int8], k: int, shift: int, allowances: Floats, errors: NDArray[np.float64],
@@ -130,7 +130,7 @@ def _sieve(
     return count
 
 
-@kernel
+@inlined
 def _reached(peaks: NDArray[np.int16], n: int) -> int:
     """The largest number from 0 on that at least n peaks reach, 0 also if there is none: bit by bit."""
     reached = 0
@@ -143,7 +143,7 @@ def _reached(peaks: NDArray[np.int16], n: int) -> int:
     return reached
 
 
-@kernel
+@inlined
 def _look_ahead(
     codes: NDArray[np.uint8], starts: NDArray[np.int16], level: int, order: Numbers, cell: int, first: int, last: int,
     query_codes: NDArray[np.int8], k: int, shift: int, allowances: Floats, errors: NDArray[np.float64],
@@ -166,7 +166,7 @@ def _look_ahead(
     return (nth - 1.01) * step - error - 2.0 * errors[k, 2] if nth > 0 else -np.inf
 
 
-@kernel
+@inlined
 def _count_reaching(bounds: Floats, cell: int, first: int, last: int, threshold: float) -> int:
     """How many of the falling bounds first..last of a cell reach the threshold; -inf never does."""
     low, high = first, last
@@ -179,7 +179,7 @@ def _count_reaching(bounds: Floats, cell: int, first: int, last: int, threshold:
     return low - first
 
 
-@kernel
+@inlined
 def _judge(
     keys: Floats, base: Floats, tie_ranks: Numbers, query: Floats, k: int, found: Numbers, count: int,
     values: Floats, bonus: Numbers, low: int, high: int, floor: float, scores: Floats, ranks: Numbers,
@@ -195,7 +195,7 @@ def _judge(
             offer(scores, ranks, sizes, row, values[at], tie_ranks[found[at]])
 
 
-@kernel
+@inlined
 def _first_floor(
     codes: NDArray[np.uint8], starts: NDArray[np.int16], level: int, order: Numbers, bounds: Floats, cell: int,
     query_codes: NDArray[np.int8], k: int, shift: int, allowances: Floats, errors: NDArray[np.float64],
@@ -230,7 +230,7 @@ def _first_floor(
     return floor
 
 
-@kernel
+@inlined
 def _try_bonuses(
     keys: Floats, base: Floats, tie_ranks: Numbers, query: Floats, k: int, bonus: Numbers, values: Floats, low: int,
     high: int, floor: float, scores: Floats, ranks: Numbers, sizes: NDArray[np.int64], row: int,

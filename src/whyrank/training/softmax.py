@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -17,15 +18,23 @@ from threadpoolctl import threadpool_limits
 from whyrank.data.csr import CSR
 from whyrank.errors import TrainingError
 from whyrank.kernels import profile as kernels
+from whyrank.training.crew import Crew
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
+# How many rows there are, and what is to be done with first..last of them; stretches never touch each other's.
+Job = tuple[int, Callable[[int, int], object]]
 
 # A batch is cut into so many parts, whatever the number of threads: their gradients are added in order.
 PARTS = 2
 FULL = 3000  # pools up to this size are summed whole; larger ones by a weighted sample, one for every batch
 # Strengths of evidence, of one side and of the other: log scale, power of popularity, power of activity.
 START = (-3.0, 0.6, 0.1, -3.0, 0.6, 0.3)
+# Of entries without words: the words, their gradients, and which have one.
+NO_WORDS = (
+    *(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)),
+    *(np.empty((0, 0), np.float32), np.empty(0, np.uint8)),
+)
 
 
 class Lists(NamedTuple):
@@ -164,8 +173,8 @@ class SoftmaxSettings:
 class Vectors:
     """A table of vectors, an entry's being its own plus those of its words, under Adam on touched rows."""
 
-    def __init__(self, rows: int, width: int, words: Words | None, rng: np.random.Generator, crew: Crew) -> None:
-        self.crew, self.words, self.step_count = crew, words, 0
+    def __init__(self, rows: int, width: int, words: Words | None, rng: np.random.Generator) -> None:
+        self.words, self.step_count = words, 0
         self.own = _Table(rng.standard_normal((rows, width), dtype=np.float32) * np.float32(0.05))
         self.grads = np.zeros((PARTS, rows, width), np.float32)
         self.touched = np.zeros((PARTS, rows), np.uint8)
@@ -174,27 +183,44 @@ class Vectors:
             self.word = _Table(rng.standard_normal((words.count, width), dtype=np.float32) * np.float32(0.05))
             self.value = np.zeros_like(self.own.x)
             self.flat = (words.rows.indptr, words.rows.indices, words.weights)
+            self.word_grads, self.word_touched = np.zeros_like(self.word.x), np.zeros(words.count, np.uint8)
 
-    def refresh(self, needed: NDArray[np.uint8]) -> Floats:
-        """The vectors, those that are needed made anew."""
-        if self.words is not None:
-            self.crew.rows(
-                len(self.value),
-                lambda a, b: kernels.compose(needed, self.own.x, *self.flat, self.word.x, self.value, a, b),
-            )
-        return self.value
+    def refreshing(self, needed: NDArray[np.uint8]) -> list[Job]:
+        """Make the vectors anew that are needed."""
+        if self.words is None:
+            return []
+        compose = partial(kernels.compose, needed, self.own.x, *self.flat, self.word.x, self.value)
+        return [(len(self.value), compose)]
 
-    def step(self, rate: float, penalty: float, word_penalty: float, scale: float) -> None:
+    def step(self, rate: float, penalty: float, word_penalty: float, scale: float) -> Job:
+        """One step of Adam, by columns; afterwards all marks are to be cleared."""
         self.step_count += 1
-        own, marks = self.own, self.touched[0]
-        self.crew.rows(len(own.x), lambda a, b: kernels.collect(self.grads, self.touched, own.gradient, a, b))
+        own, by = self.own, (self.step_count, scale)
+        flat = NO_WORDS if self.words is None else (*self.flat, self.word_grads, self.word_touched)
+        of_own = partial(kernels.step_entries, self.grads, self.touched, own.x, own.m, own.v, *flat, rate, penalty, *by)
+        if self.words is None:
+            return own.x.shape[1], of_own
+        word = self.word
+        of_words = partial(
+            kernels.step_words, self.word_grads, self.word_touched, word.x, word.m, word.v, rate, word_penalty, *by
+        )
+
+        def columns(first: int, last: int) -> None:
+            of_own(first, last)
+            of_words(first, last)
+
+        return own.x.shape[1], columns
+
+    def clear(self) -> None:
+        """Forget which rows have gradients."""
+        self.touched[:] = 0
         if self.words is not None:
-            kernels.to_words(marks, own.gradient, *self.flat, self.word.gradient, self.word.touched)
-            self.word.adam(self.word.touched, rate, word_penalty, self.step_count, scale, self.crew)
-        own.adam(marks, rate, penalty, self.step_count, scale, self.crew)
+            self.word_touched[:] = 0
 
     def snapshot(self) -> Floats:
-        return self.refresh(np.ones(len(self.value), np.uint8)).copy()
+        for rows, work in self.refreshing(np.ones(len(self.value), np.uint8)):
+            work(0, rows)
+        return self.value.copy()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         found = {f"own.{name}": array for name, array in self.own.arrays().items()}
@@ -213,9 +239,7 @@ class _Table:
     """Numbers to learn with the moments of their gradients."""
 
     def __init__(self, start: Floats) -> None:
-        self.x = start
-        self.m, self.v, self.gradient = (np.zeros_like(start) for _ in range(3))
-        self.touched = np.zeros(len(start), np.uint8)
+        self.x, self.m, self.v = start, np.zeros_like(start), np.zeros_like(start)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {"x": self.x, "m": self.m, "v": self.v}
@@ -223,31 +247,10 @@ class _Table:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.x[:], self.m[:], self.v[:] = (arrays[name] for name in ("x", "m", "v"))
 
-    def adam(
-        self, touched: NDArray[np.uint8], rate: float, penalty: float, step: int, scale: float, crew: Crew
-    ) -> None:
-        arrays = (self.x, self.gradient, touched, self.m, self.v)
-        crew.rows(len(self.x), lambda a, b: kernels.adam(*arrays, rate, penalty, step, scale, a, b))
-
 
 def part_of(arrays: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]]:
     """The arrays whose names start with `name.`, without it."""
     return {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
-
-
-class Crew:
-    """Threads that share work by parts or by rows; who does what never changes the result."""
-
-    def __init__(self, threads: int | None) -> None:
-        self.threads = max(1, min(threads or os.cpu_count() or 1, PARTS))
-        self.pool = ThreadPoolExecutor(self.threads)
-
-    def parts(self, work: Callable[[int], NDArray[np.float64]]) -> list[NDArray[np.float64]]:
-        return list(self.pool.map(work, range(PARTS)))
-
-    def rows(self, count: int, work: Callable[[int, int], object]) -> None:
-        bounds = np.linspace(0, count, self.threads + 1).astype(np.int64).tolist()
-        list(self.pool.map(work, bounds[:-1], bounds[1:]))
 
 
 @dataclass
@@ -263,15 +266,15 @@ class SoftmaxTraining:
     def __post_init__(self) -> None:
         task, settings = self.task, self.settings
         self.rng = np.random.default_rng([settings.seed, 7])
-        self.crew = Crew(settings.threads)
+        self.crew = Crew(max(1, min(settings.threads or os.cpu_count() or 1, PARTS)))
         d, pool = settings.factors, len(task.popularity)
         share = (task.popularity + 0.5) / max(task.popularity.sum(), 1)
         self.log_share: NDArray[np.float64] = np.log(share)
         widths = [d if size else 0 for size in task.inputs]
         self.width = sum(widths)
-        self.keys = Vectors(pool, self.width, task.words, self.rng, self.crew)
+        self.keys = Vectors(pool, self.width, task.words, self.rng)
         self.inputs = [
-            Vectors(size, width, words, self.rng, self.crew)
+            Vectors(size, width, words, self.rng)
             for size, width, words in zip(task.inputs, widths, task.input_words, strict=True)
         ]
         self.bias = _Table(self.log_share.astype(np.float32)[:, None].copy())
@@ -292,7 +295,8 @@ class SoftmaxTraining:
         rate = settings.learning_rate * settings.decay**self.epochs
         loss = 0.0
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
-            for lists in source.lists(self.rng.permutation(source.records), settings.batch):
+            pieces = source.lists(self.rng.permutation(source.records), settings.batch)
+            for lists in pieces if self.crew.threads == 1 else _ahead(pieces):
                 for start in range(0, len(lists.indptr) - 1, settings.batch):
                     loss += self._batch(lists.cut(start, min(start + settings.batch, len(lists.indptr) - 1)), rate)
         self.epochs += 1
@@ -337,7 +341,8 @@ class SoftmaxTraining:
             sample_keys, offset = keys[drawn], bias[drawn] - correction
         transposed = np.ascontiguousarray(sample_keys.T)
         powers = np.exp(-self.theta[[1, 4], None] * self.log_share)
-        results = self.crew.parts(lambda h: self._part(h, parts[h], drawn, sample_keys, transposed, offset, powers))
+        shared = (drawn, sample_keys, transposed, offset, powers)
+        results = self.crew.run([partial(self._part, h, part, *shared) for h, part in enumerate(parts)])
         self._update(sum(results, np.zeros(7))[1:], rate, 1 / (len(batch.indptr) - 1))
         return float(sum(result[0] for result in results))
 
@@ -354,15 +359,13 @@ class SoftmaxTraining:
             kernels.mark(drawn, needed)
             kernels.mark(batch.targets, needed)
         asked = [np.zeros(size, np.uint8) for size in self.task.inputs]
-        lengths = np.diff(batch.places)
-        of_first = np.repeat(np.arange(len(lengths)) % 2 == 0, lengths)
-        kernels.mark(batch.numbers[of_first], asked[0])
-        kernels.mark(batch.numbers[~of_first], asked[1])
+        kernels.mark_sides(batch.numbers, batch.places, *asked)
         if self.task.evidence:
-            kernels.mark(batch.numbers, needed)
-        self.keys.refresh(needed)
+            needed |= asked[0] | asked[1]
+        jobs = self.keys.refreshing(needed)
         for vectors, marks in zip(self.inputs, asked, strict=True):
-            vectors.refresh(marks)
+            jobs += vectors.refreshing(marks)
+        self._share(jobs)
 
     def _part(
         self,
@@ -404,15 +407,15 @@ class SoftmaxTraining:
         return result
 
     def _update(self, dtheta: NDArray[np.float64], rate: float, scale: float) -> None:
-        settings = self.settings
-        bias_touched = self.keys.touched.copy()
-        self.crew.rows(
-            len(self.bias.x),
-            lambda a, b: kernels.collect(self.bias_grads, bias_touched, self.bias.gradient, a, b),
-        )
-        self.bias.adam(bias_touched[0], rate, 0.0, self.steps, scale, self.crew)
-        for vectors in (self.keys, *self.inputs):
-            vectors.step(rate, settings.penalty, settings.word_penalty, scale)
+        rates = (rate, self.settings.penalty, self.settings.word_penalty, scale)
+        bias, tables = self.bias, (self.keys, *self.inputs)
+        of_bias = partial(
+            kernels.step_entries, self.bias_grads, self.keys.touched, bias.x, bias.m, bias.v, *NO_WORDS,
+            rate, 0.0, self.steps, scale,
+        )  # fmt: skip
+        self._share([(1, of_bias), *(vectors.step(*rates) for vectors in tables)])
+        for vectors in tables:
+            vectors.clear()
         if self.task.evidence:
             m, v = self.theta_moments
             gradient = dtheta * scale
@@ -420,6 +423,26 @@ class SoftmaxTraining:
             v += 0.01 * (gradient * gradient - v)
             bounded = np.sqrt(v / (1 - 0.99**self.steps)) + 1e-8
             self.theta -= 5 * rate * (m / (1 - 0.9**self.steps)) / bounded
+
+    def _share(self, jobs: list[Job]) -> None:
+        """Do jobs that do not need each other, each thread its stretch of every one."""
+        threads = self.crew.threads
+
+        def stretches(k: int) -> None:
+            for rows, work in jobs:
+                work(rows * k // threads, rows * (k + 1) // threads)
+
+        if jobs:
+            self.crew.run([partial(stretches, k) for k in range(threads)])
+
+
+def _ahead(pieces: Iterator[Lists]) -> Iterator[Lists]:
+    """The same pieces, each made by a thread of its own while the one before is worked on."""
+    with ThreadPoolExecutor(1) as other:
+        coming = other.submit(next, pieces, None)
+        while (piece := coming.result()) is not None:
+            coming = other.submit(next, pieces, None)
+            yield piece
 
 
 def _random_words(rng: np.random.Generator) -> NDArray[np.uint64]:
