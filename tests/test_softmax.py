@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from whyrank import Profile, Triplets
 from whyrank.kernels.lanes import LANES
 from whyrank.models.profile import reason_records
+from whyrank.training import Run
 from whyrank.training.softmax import SoftmaxSettings, SoftmaxTraining, Task
 
 Doubles = NDArray[np.float64]
@@ -99,3 +100,11 @@ def test_threads_do_not_change_what_is_learned(data: Triplets) -> None:
         states.append((losses, training.state().arrays()))
     assert states[0][0] == states[1][0]
     assert all(np.array_equal(states[0][1][name], states[1][1][name]) for name in states[0][1])
+
+
+@pytest.mark.parametrize(
+    ("records", "batch"), [(500, 64), (43_000, 430), (60_000, 512), (359_000, 2051), (10_000_000, 4096)]
+)
+def test_batches_grow_with_the_data(records: int, batch: int) -> None:
+    assert Profile().settings(records, Run()).batch == batch
+    assert Profile(batch=300).settings(records, Run()).batch == min(300, batch)

@@ -58,6 +58,7 @@ ASKED = 2000  # validation users that decide of items
 ITEM_SAMPLE = 2048  # items that stand for a larger pool in each step
 PATIENCE = 3  # epochs without a better ranking of items after which it is enough
 STEPS = 100  # batches are smaller than asked for where an epoch would otherwise have fewer steps
+MANY_STEPS = 175  # and larger than the usual 512 records where it would have more than these, up to 4096
 
 
 @dataclass(kw_only=True, eq=False)
@@ -72,7 +73,7 @@ class Profile(Model):
     factors: int = parameter(32, "length of each side's profile", at_least=1, at_most=1024)
     epochs: int = parameter(5, "passes over the training data at most; it stops when validation falls", at_least=1)
     learning_rate: float = parameter(0.01, "of the first epoch", above=0)
-    batch: int = parameter(512, "records a step at most", at_least=1)
+    batch: int | None = parameter(None, "records a step at most; None: more of them the more there are", at_least=1)
     words: bool = parameter(True, "use the words of explanations")
     seed: int = parameter(0, "every random choice comes from it", at_least=0)
 
@@ -115,7 +116,7 @@ class Profile(Model):
         return SoftmaxSettings(
             factors=self.factors,
             learning_rate=self.learning_rate,
-            batch=min(self.batch, max(64, records // STEPS)),
+            batch=min(self.batch or min(max(512, records // MANY_STEPS), 4096), max(64, records // STEPS)),
             seed=self.seed,
             threads=run.threads,
         )
