@@ -183,6 +183,7 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
 
 
 def test_help_of_every_command_has_an_example(call: Call) -> None:
+    import whyrank.cli.commands  # registers them
     from whyrank.cli.app import app
 
     names = [command.name for command in app.registered_commands]
