@@ -183,9 +183,10 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
 
 
 def test_help_of_every_command_has_an_example(call: Call) -> None:
-    import whyrank.cli.commands  # registers them
+    from whyrank.cli import commands
     from whyrank.cli.app import app
 
+    assert commands  # importing them has registered them
     names = [command.name for command in app.registered_commands]
     names += [group.name for group in app.registered_groups if group.name]
     assert {"demo", "mine", "describe", "simulate", "split", "fit", "evaluate", "compare", "explain"} <= set(names)
