@@ -35,7 +35,7 @@ POSITIVE = 20  # bytes of a positive on its way: row, column, what the row knows
 REFERENCE_FACTORS = 20
 # Profile, seconds of a core: an entry of a record's profiles and a score of the pool, each alone and per factor; a row
 # of the tables that a step looks at, and a factor of a row that it changes.
-ENTRY, ENTRY_FACTOR, SCORE, SCORE_FACTOR, LOOKED, CHANGED = 0.096e-6, 3.5e-9, 3.2e-9, 0.073e-9, 0.15e-6, 37e-9
+ENTRY, ENTRY_FACTOR, SCORE, SCORE_FACTOR, LOOKED, CHANGED = 0.06e-6, 2.1e-9, 3.2e-9, 0.073e-9, 0.1e-6, 24e-9
 TABLES = 8  # of one size that a table under Adam needs: itself, two moments, gradients in parts, what is best
 READ_BPER = 0.16e6  # triplets a second and core of BPER+ with frozen texts
 ENCODED = 130.0  # texts a second and core, by the small encoder
