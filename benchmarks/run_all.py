@@ -26,6 +26,7 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
     "simulate_speed": ("amazon",),
     "training_speed": ("triplets",),
     "training_scale": (),
+    "profile_speed": ("amazon", "--fits", "1"),
     "ranking_speed": ("triplets",),
     "mining_speed": ("reviews",),
     "bper_plus": ("triplets", "--parts", "speed"),
