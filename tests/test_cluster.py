@@ -152,20 +152,22 @@ class Heard(Monitor):
 FLAGSHIP = {"factors": 4, "epochs": 2, "item_epochs": 2}
 
 
-@pytest.mark.parametrize("pool", [120, 3500])  # summed whole, and by a sample
+# Summed whole, and by a sample; raced over all records, and over a quarter, so that only the winner ends its epoch.
+@pytest.mark.parametrize(("pool", "raced", "epochs"), [(120, 4000, 3), (3500, 4000, 3), (3500, 1, 2)])
 def test_the_flagship_learns_the_same_bits_from_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: int, raced: int, epochs: int
 ) -> None:
     data = simulate("small", users=300, items=80, explanations=pool, records=2500, triplets=4000, seed=0)
     data = data.take(np.random.default_rng(1).permutation(data.records))  # records need not lie user by user
     cluster, store, here, there, again = OneProcess(), Store.at(tmp_path / "store"), Heard(), Heard(), Heard()
     monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
     monkeypatch.setattr("whyrank.cluster.records.BATCHES", 5)
+    monkeypatch.setattr("whyrank.models.profile.RACED", raced)
     mine = model_arrays(ProfileJ(**FLAGSHIP).fit(data, run=Run(monitors=(here,))).save(tmp_path / "here"))
     parts = put_data(data, store)
     assert model_arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "there", Run(monitors=(there,)))) == mine
     assert there.losses == here.losses
-    assert len(there.losses) == 5
+    assert len(there.losses) == epochs + 2
     assert len(list((tmp_path / "store" / "profile").glob("*.safetensors"))) == 2  # the end of every stage
     manifest = store.read_document("profile/manifest")  # as a killed driver would have left it
     assert manifest is not None
@@ -173,7 +175,7 @@ def test_the_flagship_learns_the_same_bits_from_parts(
     store.write_document("profile/manifest", manifest)
     resumed = Run(resume=True, monitors=(again,))
     assert model_arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "again", resumed)) == mine
-    assert again.losses == here.losses[3:]
+    assert again.losses == here.losses[epochs:]
     assert cluster.tasks.count("choose") == 1
     with pytest.raises(ArtifactError, match="other data or settings"):
         fit(cluster, ProfileJ(**FLAGSHIP | {"factors": 5}), parts, tmp_path / "again", resumed)
@@ -232,8 +234,11 @@ class Stop(Monitor):
         return False
 
 
-@pytest.mark.parametrize("after", [1, 3, 4, 6])
-def test_an_interrupted_flagship_goes_on_to_the_same_bits(data: Triplets, tmp_path: Path, after: int) -> None:
+@pytest.mark.parametrize(("after", "raced"), [(1, 4000), (3, 4000), (4, 4000), (6, 4000), (1, 1), (2, 1)])
+def test_an_interrupted_flagship_goes_on_to_the_same_bits(
+    data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, raced: int
+) -> None:
+    monkeypatch.setattr("whyrank.models.profile.RACED", raced)
     settings = {"factors": 4, "epochs": 3, "item_epochs": 3}
     whole = ProfileJ(**settings).fit(data)
     checkpoint = tmp_path / "checkpoint"
@@ -243,7 +248,9 @@ def test_an_interrupted_flagship_goes_on_to_the_same_bits(data: Triplets, tmp_pa
     resumed = ProfileJ(**settings).fit(data, run=Run(monitors=(seen,), checkpoint=checkpoint, resume=True))
     for name in ProfileJ.fitted:
         assert np.array_equal(getattr(resumed, f"{name}_"), getattr(whole, f"{name}_")), name
-    if after > 2:  # the race was over
+    if raced == 1:  # before the first epoch was over
+        assert 100 - seen.left <= 6 - (after - 1)
+    elif after > 2:  # the race was over
         assert 100 - seen.left <= 8 - (after - 1)
     with pytest.raises(ArtifactError, match="other data or settings"):
         Profile(factors=3).fit(data, run=Run(checkpoint=checkpoint, resume=True))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from whyrank import Profile, Triplets
 from whyrank.kernels.lanes import LANES
-from whyrank.models.profile import reason_records
+from whyrank.models.profile import race_steps, reason_records
 from whyrank.training import Run
 from whyrank.training.softmax import SoftmaxSettings, SoftmaxTraining, Task
 
@@ -100,6 +100,27 @@ def test_threads_do_not_change_what_is_learned(data: Triplets) -> None:
         states.append((losses, training.state().arrays()))
     assert states[0][0] == states[1][0]
     assert all(np.array_equal(states[0][1][name], states[1][1][name]) for name in states[0][1])
+
+
+def test_an_epoch_in_parts_is_the_whole_one_also_in_another_training(data: Triplets) -> None:
+    settings = SoftmaxSettings(factors=FACTORS, batch=50, threads=1)
+    whole, parts, other = (SoftmaxTraining(task_of(data), settings) for _ in range(3))
+    losses = [whole.epoch() for _ in range(2)]
+    parts.epoch(2)
+    parts.epoch(1)
+    assert (parts.epochs, parts.done) == (0, 150)
+    other.epoch(1)  # forgotten
+    other.restore({name: array.copy() for name, array in parts.arrays().items()})
+    for training in (parts, other):
+        assert [training.epoch() for _ in range(2)] == losses
+        assert (training.epochs, training.done) == (2, 0)
+        found = training.arrays()
+        assert all(np.array_equal(found[name], array) for name, array in whole.arrays().items())
+
+
+@pytest.mark.parametrize(("records", "steps"), [(43_000, 153), (60_000, 128), (359_000, 44), (10_000_000, 611)])
+def test_penalties_race_over_all_of_few_records_and_a_quarter_of_many(records: int, steps: int) -> None:
+    assert race_steps(records, Profile().settings(records, Run())) == steps
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from whyrank.models import BPER, COUNTS, BPERPlus, Model, Profile, ProfileJ
 from whyrank.models.counts import SAMPLE as CHECKED
 from whyrank.models.factors import FactorModel
 from whyrank.models.neighbours import RICF, RUCF
-from whyrank.models.profile import RACE
+from whyrank.models.profile import RACE, race_steps
 from whyrank.training import Run
 from whyrank.training.passes import PairwisePass, Pass, Table
 from whyrank.training.shards import default_shards
@@ -205,7 +205,8 @@ def _profile(model: Profile, sizes: Sizes, machines: int, cores: int) -> Plan:
     settings = model.settings(sizes.records, Run())
     steps = math.ceil(sizes.records / settings.batch)
     per_epoch = _softmax_seconds(sizes, settings, sizes.explanations, sizes.entries)
-    epochs, seconds = model.epochs + len(RACE) - 1, (model.epochs + len(RACE) - 1) * per_epoch
+    epochs, raced = model.epochs + len(RACE) - 1, min(1.0, race_steps(sizes.records, settings) / steps)
+    seconds = (model.epochs + (len(RACE) - 1) * raced) * per_epoch
     rows = 4 * model.factors * sizes.explanations
     if isinstance(model, ProfileJ):
         settings, seen = model.item_settings(sizes.records, Run()), sizes.records / max(sizes.users, 1)

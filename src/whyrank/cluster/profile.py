@@ -30,7 +30,18 @@ from whyrank.errors import ArtifactError
 from whyrank.experiments.cache import digest
 from whyrank.models import model_class
 from whyrank.models.parameters import values
-from whyrank.models.profile import Asked, Course, Items, Profile, ProfileJ, Reasons, Work, item_task, word_rows
+from whyrank.models.profile import (
+    FORMAT,
+    Asked,
+    Course,
+    Items,
+    Profile,
+    ProfileJ,
+    Reasons,
+    Work,
+    item_task,
+    word_rows,
+)
 from whyrank.training import Epoch, Monitor, Run, Storage
 from whyrank.training.softmax import State, part_of
 
@@ -69,7 +80,7 @@ class Standing:
 
 def fit_profile(cluster: Cluster, model: Profile, data: Dataset, output: Path, run: Run) -> Path:
     """Fit and save as `Model.fit` and `Model.save` would; `run.resume` goes on after the last epoch in the store."""
-    mark = digest({"model": model.id, "parameters": values(model), "data": data.digest})
+    mark = digest({"format": FORMAT, "model": model.id, "parameters": values(model), "data": data.digest})
     manifest = (data.store.read_document(f"{FOLDER}/manifest") if run.resume else None) or {"mark": mark, "stages": {}}
     if manifest["mark"] != mark:
         raise ArtifactError(f"{data.store.url}: belongs to other data or settings; remove it or leave out --resume")

@@ -303,61 +303,54 @@ def compose(
 def step_entries(
     grads: Floats, touched: NDArray[np.uint8], x: Floats, m: Floats, v: Floats,
     indptr: Longs, indices: Ints, weights: Floats, word_grads: Floats, word_touched: NDArray[np.uint8],
-    rate: float, penalty: float, step: int, scale: float, first: int, last: int,
+    rate: float, penalty: float, step: int, scale: float,
 ) -> None:  # fmt: skip
-    """Columns first..last: Adam on the rows that any part touched; their gradients go to their words, too.
+    """Adam on the rows that any part touched; their gradients go to their words, too.
 
     Parts are added in order, and cleared. Without words `indptr` is empty.
     """
     c1, c2 = np.float32(rate / (1 - 0.9**step)), np.float32(1 / (1 - 0.99**step))
-    start, columns = np.uintp(first), last - first
-    total = np.empty((1, columns), np.float32)
+    width = x.shape[1]
+    total = np.empty((1, width), np.float32)
     for e in range(len(x)):
         found = False
-        for part in range(len(touched)):
-            found = found or touched[part, e] != 0
-        if not found:
-            continue
-        for k in range(columns):
-            total[0, k] = grads[0, e, start + np.uintp(k)]
-            grads[0, e, start + np.uintp(k)] = 0
-        for part in range(1, len(grads)):
-            for k in range(columns):
-                total[0, k] += grads[part, e, start + np.uintp(k)]
-                grads[part, e, start + np.uintp(k)] = 0
-        if len(indptr) > 0:
-            for j in range(indptr[e], indptr[e + 1]):
-                word_touched[indices[j]] = 1
-                _add_row(weights[j], total, 0, 0, word_grads, indices[j], first, columns)
-        _adam_row(x, m, v, e, first, total, 0, 0, columns, c1, c2, np.float32(scale), np.float32(penalty))
+        for part in range(len(grads)):
+            if touched[part, e]:
+                for q in range(width):
+                    total[0, q] = total[0, q] + grads[part, e, q] if found else grads[part, e, q]
+                    grads[part, e, q] = 0
+                found = True
+        if found:
+            if len(indptr) > 0:
+                for j in range(indptr[e], indptr[e + 1]):
+                    word_touched[indices[j]] = 1
+                    _add_row(weights[j], total, 0, 0, word_grads, indices[j], 0, width)
+            _adam_row(x, m, v, e, total, 0, c1, c2, np.float32(scale), np.float32(penalty))
 
 
 @kernel
 def step_words(
     grads: Floats, touched: NDArray[np.uint8], x: Floats, m: Floats, v: Floats,
-    rate: float, penalty: float, step: int, scale: float, first: int, last: int,
+    rate: float, penalty: float, step: int, scale: float,
 ) -> None:  # fmt: skip
-    """Columns first..last: Adam on the touched rows, whose gradients are cleared."""
+    """Adam on the touched rows, whose gradients and marks are cleared."""
     c1, c2 = np.float32(rate / (1 - 0.9**step)), np.float32(1 / (1 - 0.99**step))
-    start, columns = np.uintp(first), last - first
     for row in range(len(x)):
         if touched[row]:
-            _adam_row(x, m, v, row, first, grads, row, first, columns, c1, c2, np.float32(scale), np.float32(penalty))
-            for k in range(columns):
-                grads[row, start + np.uintp(k)] = 0
+            _adam_row(x, m, v, row, grads, row, c1, c2, np.float32(scale), np.float32(penalty))
+            for q in range(x.shape[1]):
+                grads[row, q] = 0
+            touched[row] = 0
 
 
 @inlined
 def _adam_row(
-    x: Floats, m: Floats, v: Floats, row: int, first: int, grads: Floats, grad_row: int, grad_first: int,
-    columns: int, c1: np.float32, c2: np.float32, scale: np.float32, penalty: np.float32,
+    x: Floats, m: Floats, v: Floats, row: int, grads: Floats, grad_row: int,
+    c1: np.float32, c2: np.float32, scale: np.float32, penalty: np.float32,
 ) -> None:  # fmt: skip
-    """Adam on some columns of a row. Unsigned columns are never counted from the end, which makes this vector code."""
     keep1, keep2, small = np.float32(0.1), np.float32(0.01), np.float32(1e-8)
-    start, grad_start = np.uintp(first), np.uintp(grad_first)
-    for k in range(columns):
-        q = start + np.uintp(k)
-        g = grads[grad_row, grad_start + np.uintp(k)] * scale + penalty * x[row, q]
+    for q in range(x.shape[1]):
+        g = grads[grad_row, q] * scale + penalty * x[row, q]
         m[row, q] += keep1 * (g - m[row, q])
         v[row, q] += keep2 * (g * g - v[row, q])
         x[row, q] -= c1 * m[row, q] / (np.sqrt(v[row, q] * c2) + small)

@@ -49,14 +49,16 @@ from whyrank.training.softmax import (
     part_of,
 )
 
-# Penalties that race for one epoch: (of vectors, of words' vectors); as many with words as without.
+# Penalties that race for an epoch or a part of it: (of vectors, of words' vectors); as many with words as without.
 RACE_WITH_WORDS = ((1e-4, 1e-4), (3e-3, 3e-5))
 RACE = ((1e-4, 0.0), (1e-3, 0.0))
+RACED = 65536  # records of the race at least, and at least a quarter of all
 FALL = 0.995  # training ends when validation falls below this part of its best
 CHECKED = 4000  # validation records that decide
 ASKED = 2000  # validation users that decide of items
 ITEM_SAMPLE = 2048  # items that stand for a larger pool in each step
 PATIENCE = 3  # epochs without a better ranking of items after which it is enough
+FORMAT = 2  # of courses in files
 STEPS = 100  # batches are smaller than asked for where an epoch would otherwise have fewer steps
 MANY_STEPS = 175  # and larger than the usual 512 records where it would have more than these, up to 4096
 
@@ -121,12 +123,14 @@ class Profile(Model):
             threads=run.threads,
         )
 
-    def epoch(self, training: SoftmaxTraining, run: Run, of: int) -> None:
-        """One epoch of a training, of which monitors hear."""
-        begin = time.perf_counter()
-        loss = training.epoch()
+    def epoch(self, training: SoftmaxTraining, run: Run, of: int, steps: int | None = None) -> None:
+        """An epoch of a training (or its rest, or so many steps of it); monitors hear of it when it is over."""
+        begin, before = time.perf_counter(), training.done
+        loss = training.epoch(steps)
+        if training.done:
+            return
         seconds = time.perf_counter() - begin
-        updates = training.task.source.entries / seconds
+        updates = training.task.source.entries * (1 - before / training.task.source.records) / seconds
         epoch = Epoch(training.epochs, of, loss, updates, seconds, seconds * (of - training.epochs))
         for monitor in run.monitors:
             monitor.on_epoch(epoch, None)
@@ -239,7 +243,7 @@ class Work(Protocol):
 
 
 class Reasons:
-    """Every penalty runs for an epoch, the best one on until validation falls."""
+    """Every penalty runs for an epoch (of many records: a quarter), the best one on until validation falls."""
 
     def __init__(self, model: Profile, task: Task, check: Triplets, run: Run) -> None:
         self.model, self.task, self.check, self.run = model, task, check, run
@@ -252,15 +256,15 @@ class Reasons:
 
     def start(self, racer: int) -> Course:
         training = self.training(racer)
-        self.model.epoch(training, self.run, self.model.epochs)
-        state = training.state()
-        return Course(training, state, self._quality(state), 1, self.model.epochs <= 1, racer)
+        self.model.epoch(training, self.run, self.model.epochs, race_steps(self.task.source.records, self.settings))
+        state, epochs = training.state(), training.epochs
+        return Course(training, state, self._quality(state), epochs, epochs >= self.model.epochs, racer)
 
     def go_on(self, course: Course) -> None:
         self.model.epoch(course.training, self.run, self.model.epochs)
         now = course.training.state()
         score = self._quality(now)
-        fallen = score < FALL * course.score
+        fallen = score < FALL * course.score and course.training.epochs > 1
         if score > course.score:
             course.best, course.score, course.when = now, score, course.training.epochs
         course.over = fallen or course.training.epochs >= self.model.epochs
@@ -294,6 +298,11 @@ class Items:
         course.over = course.training.epochs >= min(self.model.item_epochs, course.when + PATIENCE)
 
 
+def race_steps(records: int, settings: SoftmaxSettings) -> int:
+    """After how many steps it is decided which racer goes on."""
+    return -(-max(RACED, records // 4) // settings.batch)
+
+
 def best_of(courses: Sequence[Course]) -> int:
     """The racer that goes on; the first of equals."""
     return int(np.argmax([course.score for course in courses]))
@@ -309,7 +318,7 @@ class Checkpoint:
     def of(cls, model: Profile, train: Triplets, validation: Triplets | None, run: Run) -> Checkpoint:
         if run.checkpoint is None:
             return cls(None, "", {})
-        facts = [model.id, values(model), train.digest(), validation.digest() if validation else ""]
+        facts = [FORMAT, model.id, values(model), train.digest(), validation.digest() if validation else ""]
         mark = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
         return cls(run.checkpoint, mark, read_arrays(run.checkpoint, mark) if run.resume else {})
 

@@ -27,6 +27,7 @@ Job = tuple[int, Callable[[int, int], object]]
 
 # A batch is cut into so many parts, whatever the number of threads: their gradients are added in order.
 PARTS = 2
+CACHE_LINE = 16  # of float32
 FULL = 3000  # pools up to this size are summed whole; larger ones by a weighted sample, one for every batch
 # Strengths of evidence, of one side and of the other: log scale, power of popularity, power of activity.
 START = (-3.0, 0.6, 0.1, -3.0, 0.6, 0.3)
@@ -176,14 +177,14 @@ class Vectors:
     def __init__(self, rows: int, width: int, words: Words | None, rng: np.random.Generator) -> None:
         self.words, self.step_count = words, 0
         self.own = _Table(rng.standard_normal((rows, width), dtype=np.float32) * np.float32(0.05))
-        self.grads = np.zeros((PARTS, rows, width), np.float32)
+        self.grads = _zeros(PARTS, rows, width)
         self.touched = np.zeros((PARTS, rows), np.uint8)
         self.value = self.own.x
         if words is not None:
             self.word = _Table(rng.standard_normal((words.count, width), dtype=np.float32) * np.float32(0.05))
-            self.value = np.zeros_like(self.own.x)
+            self.value = _zeros(rows, width)
             self.flat = (words.rows.indptr, words.rows.indices, words.weights)
-            self.word_grads, self.word_touched = np.zeros_like(self.word.x), np.zeros(words.count, np.uint8)
+            self.word_grads, self.word_touched = _zeros(words.count, width), np.zeros(words.count, np.uint8)
 
     def refreshing(self, needed: NDArray[np.uint8]) -> list[Job]:
         """Make the vectors anew that are needed."""
@@ -192,30 +193,15 @@ class Vectors:
         compose = partial(kernels.compose, needed, self.own.x, *self.flat, self.word.x, self.value)
         return [(len(self.value), compose)]
 
-    def step(self, rate: float, penalty: float, word_penalty: float, scale: float) -> Job:
-        """One step of Adam, by columns; afterwards all marks are to be cleared."""
+    def step(self, rate: float, penalty: float, word_penalty: float, scale: float) -> None:
+        """One step of Adam; the marks of its rows stay, for others that share them."""
         self.step_count += 1
         own, by = self.own, (self.step_count, scale)
         flat = NO_WORDS if self.words is None else (*self.flat, self.word_grads, self.word_touched)
-        of_own = partial(kernels.step_entries, self.grads, self.touched, own.x, own.m, own.v, *flat, rate, penalty, *by)
-        if self.words is None:
-            return own.x.shape[1], of_own
-        word = self.word
-        of_words = partial(
-            kernels.step_words, self.word_grads, self.word_touched, word.x, word.m, word.v, rate, word_penalty, *by
-        )
-
-        def columns(first: int, last: int) -> None:
-            of_own(first, last)
-            of_words(first, last)
-
-        return own.x.shape[1], columns
-
-    def clear(self) -> None:
-        """Forget which rows have gradients."""
-        self.touched[:] = 0
+        kernels.step_entries(self.grads, self.touched, own.x, own.m, own.v, *flat, rate, penalty, *by)
         if self.words is not None:
-            self.word_touched[:] = 0
+            word = self.word
+            kernels.step_words(self.word_grads, self.word_touched, word.x, word.m, word.v, rate, word_penalty, *by)
 
     def snapshot(self) -> Floats:
         for rows, work in self.refreshing(np.ones(len(self.value), np.uint8)):
@@ -239,7 +225,8 @@ class _Table:
     """Numbers to learn with the moments of their gradients."""
 
     def __init__(self, start: Floats) -> None:
-        self.x, self.m, self.v = start, np.zeros_like(start), np.zeros_like(start)
+        self.x, self.m, self.v = (_zeros(*start.shape) for _ in range(3))
+        self.x[:] = start
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {"x": self.x, "m": self.m, "v": self.v}
@@ -255,12 +242,13 @@ def part_of(arrays: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[
 
 @dataclass
 class SoftmaxTraining:
-    """One configuration in training, an epoch at a time, so that configurations can race."""
+    """One configuration in training, an epoch or a part of one at a time, so that configurations can race."""
 
     task: Task
     settings: SoftmaxSettings
     epochs: int = 0
     steps: int = 0
+    done: int = 0  # records of an epoch under way
     theta: NDArray[np.float64] = field(default_factory=lambda: np.array(START))
 
     def __post_init__(self) -> None:
@@ -284,25 +272,34 @@ class SoftmaxTraining:
         self.chance = weight / weight.sum()
         self.cumulative = np.cumsum(self.chance)
         self.cumulative[-1] = 2.0
+        self.began, self.loss = _random_words(self.rng), np.zeros(2)
 
     @property
     def full(self) -> bool:
         return len(self.task.popularity) <= FULL
 
-    def epoch(self) -> float:
-        """One pass over all records in random order; answers the mean loss."""
+    def epoch(self, steps: int | None = None) -> float:
+        """The rest of a pass over all records in random order, or so many steps of it; answers its mean loss so far."""
         settings, source = self.settings, self.task.source
         rate = settings.learning_rate * settings.decay**self.epochs
-        loss = 0.0
+        if self.done == 0:
+            self.began, self.loss = _random_words(self.rng), np.zeros(2)
+            self.order = self.rng.permutation(source.records)
+        order = self.order
+        stop = len(order) if steps is None else min(self.done + steps * settings.batch, len(order))
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
-            pieces = source.lists(self.rng.permutation(source.records), settings.batch)
+            pieces = source.lists(order[self.done : stop], settings.batch)
             for lists in pieces if self.crew.threads == 1 else _ahead(pieces):
                 for start in range(0, len(lists.indptr) - 1, settings.batch):
-                    loss += self._batch(lists.cut(start, min(start + settings.batch, len(lists.indptr) - 1)), rate)
-        self.epochs += 1
+                    batch = lists.cut(start, min(start + settings.batch, len(lists.indptr) - 1))
+                    self.loss += (self._batch(batch, rate), len(batch.targets))
+        loss, entries = self.loss
         if not math.isfinite(loss):
             raise TrainingError(f"the loss is no longer a number; lower learning_rate (it is {settings.learning_rate})")
-        return loss / max(source.entries, 1)
+        self.done = stop
+        if stop == len(order):
+            self.epochs, self.done = self.epochs + 1, 0
+        return float(loss / max(entries, 1))
 
     def state(self) -> State:
         inputs = (self.inputs[0].snapshot(), self.inputs[1].snapshot())
@@ -311,7 +308,7 @@ class SoftmaxTraining:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that another training of the same task and settings needs to go on from here."""
         found = {"theta": self.theta, "theta_moments": self.theta_moments, "random": _random_words(self.rng)}
-        found["counts"] = np.array([self.epochs, self.steps])
+        found |= {"counts": np.array([self.epochs, self.steps, self.done]), "began": self.began, "loss": self.loss}
         for name, part in self._parts().items():
             found |= {f"{name}.{key}": array for key, array in part.arrays().items()}
         return found
@@ -319,7 +316,11 @@ class SoftmaxTraining:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what `arrays` gave."""
         self.theta[:], self.theta_moments[:] = arrays["theta"], arrays["theta_moments"]
-        self.epochs, self.steps = (int(count) for count in arrays["counts"])
+        self.epochs, self.steps, self.done = (int(count) for count in arrays["counts"])
+        self.began, self.loss = arrays["began"], arrays["loss"].copy()
+        if self.done:
+            _set_random_words(self.rng, self.began)
+            self.order = self.rng.permutation(self.task.source.records)
         _set_random_words(self.rng, arrays["random"])
         for name, part in self._parts().items():
             part.restore(part_of(arrays, name))
@@ -409,13 +410,13 @@ class SoftmaxTraining:
     def _update(self, dtheta: NDArray[np.float64], rate: float, scale: float) -> None:
         rates = (rate, self.settings.penalty, self.settings.word_penalty, scale)
         bias, tables = self.bias, (self.keys, *self.inputs)
-        of_bias = partial(
-            kernels.step_entries, self.bias_grads, self.keys.touched, bias.x, bias.m, bias.v, *NO_WORDS,
-            rate, 0.0, self.steps, scale,
-        )  # fmt: skip
-        self._share([(1, of_bias), *(vectors.step(*rates) for vectors in tables)])
+        kernels.step_entries(
+            self.bias_grads, self.keys.touched, bias.x, bias.m, bias.v, *NO_WORDS, rate, 0.0, self.steps, scale
+        )
+        # A table a thread: halves of one would share its cache lines.
+        self.crew.run([partial(vectors.step, *rates) for vectors in tables])
         for vectors in tables:
-            vectors.clear()
+            vectors.touched[:] = 0
         if self.task.evidence:
             m, v = self.theta_moments
             gradient = dtheta * scale
@@ -443,6 +444,13 @@ def _ahead(pieces: Iterator[Lists]) -> Iterator[Lists]:
         while (piece := coming.result()) is not None:
             coming = other.submit(next, pieces, None)
             yield piece
+
+
+def _zeros(*shape: int) -> Floats:
+    """A table that begins with a cache line, so that its rows do not straddle more of them than they need."""
+    room = np.zeros(math.prod(shape) + CACHE_LINE, np.float32)
+    first = -room.ctypes.data // room.itemsize % CACHE_LINE
+    return room[first : first + math.prod(shape)].reshape(shape)
 
 
 def _random_words(rng: np.random.Generator) -> NDArray[np.uint64]:
