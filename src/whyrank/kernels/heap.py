@@ -1,65 +1,85 @@
-"""The best n of a stream, one heap a row with the worst on top: the higher score wins, among equals the lower rank."""
+"""The best n of a stream, one heap a row with the worst on top: the higher score wins, among equals the lower rank.
+
+An entry is one number that is larger the better it is: the score's bits, turned so that they rise with it, above the
+rank's, turned so that they fall. What a row has not filled yet is not looked at.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import inlined
 
-Floats = NDArray[np.float32]
-Numbers = NDArray[np.int32]
+Entries = NDArray[np.uint64]
+Sizes = NDArray[np.int64]
+SIGN, ALL = np.uint32(1 << 31), np.uint32(0xFFFFFFFF)
 
 
 @inlined
-def _sink(scores: Floats, ranks: Numbers, row: int, size: int, hole: int, score: float, rank: int) -> None:
-    """Put an entry into the hole of the heap of a row, moving worse ones up."""
+def _entry(score: np.float32, rank: int) -> np.uint64:
+    bits = np.float32(score).view(np.uint32)  # never minus zero: scores are sums that begin with zero
+    turned = bits ^ (ALL if bits & SIGN else SIGN)
+    return (np.uint64(turned) << np.uint64(32)) | np.uint64(ALL ^ np.uint32(rank))
+
+
+@inlined
+def _score_of(entry: np.uint64) -> np.float32:
+    turned = np.uint32(entry >> np.uint64(32))
+    return np.uint32(turned ^ (SIGN if turned & SIGN else ALL)).view(np.float32)
+
+
+@inlined
+def _rank_of(entry: np.uint64) -> np.int32:
+    return np.int32(ALL ^ np.uint32(entry & np.uint64(ALL)))
+
+
+@inlined
+def _sink(heap: Entries, row: int, size: int, entry: np.uint64) -> None:
+    """Put an entry in place of the worst, moving worse ones up."""
+    hole = 0
     while True:
         child = 2 * hole + 1
         if child >= size:
             break
-        other = child + 1
-        if other < size and (
-            scores[row, other] < scores[row, child]
-            or (scores[row, other] == scores[row, child] and ranks[row, other] > ranks[row, child])
-        ):
-            child = other
-        if scores[row, child] > score or (scores[row, child] == score and ranks[row, child] < rank):
+        child += child + 1 < size and heap[row, child + 1] < heap[row, child]
+        if heap[row, child] > entry:
             break
-        scores[row, hole], ranks[row, hole] = scores[row, child], ranks[row, child]
+        heap[row, hole] = heap[row, child]
         hole = child
-    scores[row, hole], ranks[row, hole] = score, rank
+    heap[row, hole] = entry
 
 
 @inlined
-def offer(scores: Floats, ranks: Numbers, sizes: NDArray[np.int64], row: int, score: float, rank: int) -> None:
-    """Keep an entry if it is among the best n of its row. -inf is never kept."""
-    size = sizes[row]
-    if size == scores.shape[1]:
-        if score > scores[row, 0] or (score == scores[row, 0] and rank < ranks[row, 0]):
-            _sink(scores, ranks, row, size, 0, score, rank)
+def offer(heap: Entries, sizes: Sizes, row: int, score: np.float32, rank: int) -> None:
+    """Keep what is among the best n of its row. -inf is never kept."""
+    entry, size = _entry(score, rank), sizes[row]
+    if size == heap.shape[1]:
+        if entry > heap[row, 0]:
+            _sink(heap, row, size, entry)
         return
     if score == -np.inf:
         return
     hole = size
-    while hole > 0:
-        parent = (hole - 1) // 2
-        if scores[row, parent] < score or (scores[row, parent] == score and ranks[row, parent] > rank):
-            break
-        scores[row, hole], ranks[row, hole] = scores[row, parent], ranks[row, parent]
-        hole = parent
-    scores[row, hole], ranks[row, hole] = score, rank
+    while hole > 0 and heap[row, (hole - 1) // 2] > entry:
+        heap[row, hole] = heap[row, (hole - 1) // 2]
+        hole = (hole - 1) // 2
+    heap[row, hole] = entry
     sizes[row] = size + 1
 
 
 @inlined
-def settle(scores: Floats, ranks: Numbers, sizes: NDArray[np.int64], row: int) -> None:
-    """Turn the heap of a row into a list, best first."""
-    for size in range(sizes[row] - 1, 0, -1):
-        score, rank = scores[row, size], ranks[row, size]
-        scores[row, size], ranks[row, size] = scores[row, 0], ranks[row, 0]
-        _sink(scores, ranks, row, size, 0, score, rank)
+def worst(heap: Entries, row: int) -> tuple[np.float32, np.int32]:
+    """Score and rank of the worst that is kept; there must be one."""
+    return _score_of(heap[row, 0]), _rank_of(heap[row, 0])
 
 
 @inlined
-def threshold_of(scores: Floats, sizes: NDArray[np.int64], row: int, floor: float) -> float:
-    """What a score has to reach to matter."""
-    return max(floor, scores[row, 0]) if sizes[row] == scores.shape[1] else floor
+def settle(
+    heap: Entries, sizes: Sizes, row: int, scores: NDArray[np.float32], ranks: NDArray[np.int32], to: int
+) -> None:
+    """Empty a heap into row `to` of two tables, best first; -inf and -1 where it holds fewer than they have columns."""
+    for column in range(sizes[row], heap.shape[1]):
+        scores[to, column], ranks[to, column] = -np.inf, -1
+    for size in range(sizes[row] - 1, -1, -1):
+        scores[to, size], ranks[to, size] = worst(heap, row)
+        _sink(heap, row, size, heap[row, size])
+    sizes[row] = 0

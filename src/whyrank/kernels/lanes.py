@@ -199,6 +199,20 @@ def raise_peaks(
 
 
 @intrinsic
+def count_reaching(typing_context: Any, values: Any, limit: Any) -> Any:
+    """How many of the first 32 int16 of an array are `limit` or more."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        loaded = _load(context, builder, sig.args[0], args[0], ir.Constant(I64, 0), I16, BLOCK)
+        empty = ir.Constant(loaded.type, ir.Undefined)
+        limits = _pick(builder, builder.insert_element(empty, args[1], ir.Constant(I32, 0)), [0] * BLOCK)
+        reached = builder.bitcast(builder.icmp_signed(">=", loaded, limits), I32)
+        return builder.zext(builder.ctpop(reached), I64)
+
+    return types.int64(values, types.int16), generate
+
+
+@intrinsic
 def lowest_bit(typing_context: Any, mask: Any) -> Any:
     """Place of the lowest bit that is set; the mask must not be zero."""
 

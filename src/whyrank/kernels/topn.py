@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import inlined, kernel
-from whyrank.kernels.heap import offer, settle, threshold_of
-from whyrank.kernels.lanes import BLOCK, dot, lowest_bit, passing, raise_peaks
+from whyrank.kernels.heap import Entries, Sizes, offer, settle, worst
+from whyrank.kernels.lanes import BLOCK, count_reaching, dot, lowest_bit, passing, raise_peaks
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int32]
@@ -61,11 +61,10 @@ class Batch(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The best found so far, one heap a query with the worst on top; sorted at the end."""
+    """What was found, a row a query, best first."""
 
     scores: NDArray[np.float32]
     ranks: NDArray[np.int32]
-    sizes: NDArray[np.int64]
 
 
 @inlined
@@ -135,10 +134,7 @@ def _reached(peaks: NDArray[np.int16], n: int) -> int:
     """The largest number from 0 on that at least n peaks reach, 0 also if there is none: bit by bit."""
     reached = 0
     for bit in range(14, -1, -1):
-        higher, count = np.int16(reached | (1 << bit)), 0
-        for lane in range(BLOCK):
-            count += peaks[lane] >= higher
-        if count >= n:
+        if count_reaching(peaks, np.int16(reached | (1 << bit))) >= n:
             reached |= 1 << bit
     return reached
 
@@ -182,8 +178,7 @@ def _count_reaching(bounds: Floats, cell: int, first: int, last: int, threshold:
 @inlined
 def _judge(
     keys: Floats, base: Floats, tie_ranks: Numbers, query: Floats, k: int, found: Numbers, count: int,
-    values: Floats, bonus: Numbers, low: int, high: int, floor: float, scores: Floats, ranks: Numbers,
-    sizes: NDArray[np.int64], row: int,
+    values: Floats, bonus: Numbers, low: int, high: int, floor: float, heap: Entries, sizes: Sizes,
 ) -> None:  # fmt: skip
     """Score what was found in float32 and keep the best; what has a bonus was kept before."""
     width = keys.shape[1]
@@ -192,7 +187,7 @@ def _judge(
         values[at] = base[e] + dot(query, k * width, keys, e * width, width)
     for at in range(count):
         if values[at] >= floor and (low == high or _find(bonus, low, high, found[at]) < 0):
-            offer(scores, ranks, sizes, row, values[at], tie_ranks[found[at]])
+            offer(heap, sizes, k, values[at], tie_ranks[found[at]])
 
 
 @inlined
@@ -233,7 +228,7 @@ def _first_floor(
 @inlined
 def _try_bonuses(
     keys: Floats, base: Floats, tie_ranks: Numbers, query: Floats, k: int, bonus: Numbers, values: Floats, low: int,
-    high: int, floor: float, scores: Floats, ranks: Numbers, sizes: NDArray[np.int64], row: int,
+    high: int, floor: float, heap: Entries, sizes: Sizes,
 ) -> None:  # fmt: skip
     """Score what has a bonus before everything else."""
     width = keys.shape[1]
@@ -241,7 +236,7 @@ def _try_bonuses(
         e = bonus[at]
         score = base[e] + dot(query, k * width, keys, e * width, width) + values[at]
         if score >= floor:
-            offer(scores, ranks, sizes, row, score, tie_ranks[e])
+            offer(heap, sizes, k, score, tie_ranks[e])
 
 
 @kernel
@@ -251,8 +246,9 @@ def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) 
     keys, base, tie_ranks, explanations, leaders, codes, scale, allowances, starts = pool[:9]
     steps, centres, margins, rounding, order, bounds = pool[9:]
     queries, rows, jobs, levels, norms, floors, indptr, bonus, values = batch
-    scores, ranks, sizes = best
+    scores, ranks = best
     width, blocks, n = keys.shape[1], order.shape[1], scores.shape[1]
+    heap, sizes = np.empty((min(TILE, len(rows)), n), np.uint64), np.zeros(TILE, np.int64)
     columns, visited, scored = min(queries.shape[1], width), 0, 0
     query, errors = np.zeros((TILE, width), np.float32), np.zeros((TILE, 3))
     twins = np.zeros((TILE, codes.shape[1] * 16), np.int16)
@@ -270,9 +266,7 @@ def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) 
             errors[k, 2] = norms[row] * rounding
             low, high = indptr[row], indptr[row + 1]
             if low < high:
-                _try_bonuses(
-                    keys, base, tie_ranks, query, k, bonus, values, low, high, floor[k], scores, ranks, sizes, row
-                )
+                _try_bonuses(keys, base, tie_ranks, query, k, bonus, values, low, high, floor[k], heap, sizes)
             scored += high - low
             if n <= BLOCK:
                 floor[k] = _first_floor(
@@ -285,10 +279,12 @@ def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) 
                 if not going[k]:
                     continue
                 row = rows[begin + k]
-                level, threshold = levels[row], threshold_of(scores, sizes, row, floor[k])
+                level, threshold, tie = levels[row], floor[k], np.int32(-1)
+                if sizes[k] == n:
+                    lowest, tie = worst(heap, k)
+                    threshold = max(threshold, lowest)
                 reaching = _count_reaching(bounds, cell, start, stop, threshold)
-                equal = sizes[row] == n and bounds[cell, start] == scores[row, 0]
-                if equal and leaders[order[cell, start]] > ranks[row, 0]:
+                if 0 <= tie < leaders[order[cell, start]] and bounds[cell, start] == lowest:
                     reaching = 0  # every tie would be lost, here and in all later blocks
                 kept = _sieve(
                     codes, starts, level, order, cell, start, start + reaching, query_codes, k, shifts[k],
@@ -297,14 +293,14 @@ def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) 
                 if kept > 0:
                     _judge(
                         keys, base, tie_ranks, query, k, found, kept, exact, bonus, indptr[row], indptr[row + 1],
-                        threshold, scores, ranks, sizes, row,
+                        threshold, heap, sizes,
                     )  # fmt: skip
                 visited, scored, going[k] = visited + reaching, scored + kept, start + reaching == stop
                 left += going[k]
             if left == 0:
                 break
         for k in range(count):
-            settle(scores, ranks, sizes, rows[begin + k])
+            settle(heap, sizes, k, scores, ranks, rows[begin + k])
     return visited, scored
 
 
@@ -314,8 +310,8 @@ def search_given(
     stops: NDArray[np.int64], given: Numbers, first: int, last: int,
 ) -> None:  # fmt: skip
     """Rank for `rows` first..last only the explanations given for each; a bonus counts for those given."""
-    width = keys.shape[1]
-    query = np.zeros((1, width), np.float32)
+    width, n = keys.shape[1], best.scores.shape[1]
+    query, heap, sizes = np.zeros((1, width), np.float32), np.empty((1, n), np.uint64), np.zeros(1, np.int64)
     columns = min(batch.queries.shape[1], width)
     for place in range(first, last):
         row = batch.rows[place]
@@ -328,8 +324,8 @@ def search_given(
             if found >= 0:
                 score += batch.bonus_values[found]
             if score >= batch.floors[row]:
-                offer(best.scores, best.ranks, best.sizes, row, score, ranks[e])
-        settle(best.scores, best.ranks, best.sizes, row)
+                offer(heap, sizes, 0, score, ranks[e])
+        settle(heap, sizes, 0, best.scores, best.ranks, row)
 
 
 @kernel

@@ -59,11 +59,7 @@ class Request:
         self.floors = np.full(count, -np.inf, np.float32) if floors is None else _floors(floors, count)
         self.bonus = _no_bonus(count) if bonus is None else _checked(bonus, count, len(keys.padded))
         self.levels = np.zeros(count, np.int64)
-        self.best = Best(
-            np.full((count, kept), -np.inf, np.float32),
-            np.full((count, kept), -1, np.int32),
-            np.zeros(count, np.int64),
-        )
+        self.best = Best(np.empty((count, kept), np.float32), np.empty((count, kept), np.int32))
 
     def batch(self, rows: NDArray[np.int64], jobs: Jobs) -> Batch:
         """What the kernel reads for these rows and jobs."""
