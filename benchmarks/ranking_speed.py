@@ -50,8 +50,9 @@ def main() -> None:
     pairs = split.test.record_user, split.test.record_item
     report: dict[str, Any] = {"data": Path(arguments.data).name, **options}
     report |= {"fit_seconds": round(time.perf_counter() - began, 1)}
-    quality = wr.evaluate(model, split.validation, items=False, beyond_accuracy=False).explanation["ndcg_paper"]
-    report |= {"ndcg_on_validation_percent": round(100 * quality, 3)}
+    if split.validation.records:
+        quality = wr.evaluate(model, split.validation, items=False, beyond_accuracy=False).explanation["ndcg_paper"]
+        report |= {"ndcg_on_validation_percent": round(100 * quality, 3)}
     report |= {"pairs": len(pairs[0]), "pool": len(model.keys())}
     report |= against_rivals(model, pairs, arguments.sample or len(pairs[0]), arguments.repeat)
     if arguments.joint:

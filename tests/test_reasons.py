@@ -14,7 +14,7 @@ from whyrank.data import CSR, Split, Triplets
 from whyrank.errors import DataError, ParameterError
 from whyrank.evaluation import beyond
 from whyrank.kernels.neighbours import jaccard, neighbours
-from whyrank.models import BPER, COUNTS, POP, RUCF
+from whyrank.models import BPER, COUNTS, POP, RUCF, SHARE, Profile
 from whyrank.ranking import bulk
 from whyrank.ranking.bulk import explain_file
 from whyrank.ranking.evidence import evidence
@@ -204,3 +204,28 @@ def test_triplets_know_their_words(tiny: Triplets) -> None:
     from whyrank.data.catalog import Catalog
 
     assert word_sets(Catalog.of(tiny))[1] == frozenset({"quiet", "room"})
+
+
+def test_counts_are_parts_of_the_user_and_of_the_item(tiny: Triplets) -> None:
+    """Bob said quiet and warm once each; of the inn it was said quiet twice and clean once."""
+    shares = {each.explanation: each.parts for each in SHARE(mu=0.25).fit(tiny).explain("bob", "inn", n=3)}
+    assert shares["quiet"] == pytest.approx({"user": 0.25 / 2, "item": 0.75 * 2 / 3})
+    assert shares["clean"] == pytest.approx({"user": 0.0, "item": 0.75 / 3})
+    assert shares["warm"] == pytest.approx({"user": 0.25 / 2, "item": 0.0})
+    model = COUNTS(user_smoothing=2, item_smoothing=4, power=1).fit(tiny)
+    best = model.explain("bob", "inn", n=1)[0]
+    share = 2 / 5
+    expected = {"popularity": np.log(2), "user": np.log(1 + 1 / (2 * share)), "item": np.log(1 + 2 / (4 * share))}
+    assert best.parts == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_parts_of_the_flagship_are_those_of_user_item_and_popularity(data: Triplets) -> None:
+    model, zero = Profile(epochs=1).fit(data), np.zeros(1, np.int32)
+    nobody = np.full(1, -1, np.int32)
+    for reason in model.explain(data.users.ids[0], data.items.ids[0], n=8):
+        number = data.explanations.numbers([reason.explanation])
+        scored = model.queries(zero, nobody) @ model.keys()[number[0]]
+        alone = model.bonus(zero, nobody, 1)
+        scored += alone.values[alone.explanations == number[0]].sum()
+        assert set(reason.parts) == {"user", "item", "popularity"}
+        assert reason.parts["user"] + reason.parts["popularity"] == pytest.approx(float(scored[0]), abs=1e-4)

@@ -64,7 +64,7 @@ class Plan:
     def new_model(self) -> Profile:
         model = model_class(self.model)(**self.parameters)
         assert isinstance(model, Profile)
-        model._forget_searches()
+        model._forget()
         return model
 
 

@@ -265,7 +265,7 @@ class Watch(Monitor):
 
     def look(self, epoch: int) -> tuple[float, int, float | None]:
         """ndcg_paper of the model as it is, the epoch, and the mu that is best for it."""
-        self.model._forget_searches()
+        self.model._forget()
         mu = measures.choose_mu(self.model, self.validation, self.threads) if hasattr(self.model, "mu") else None
         found = (measures.means(self.model, self.validation, self.threads)["ndcg_paper"], epoch, mu)
         if self.best is None or found[0] > self.best[0]:

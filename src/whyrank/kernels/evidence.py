@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.kernels import kernel
+from whyrank.kernels import inlined, kernel
 
 
-@kernel
+class Strength(NamedTuple):
+    """What n of N mentions add: n x of_explanation[e] x weight / (shift + N)^activity."""
+
+    of_explanation: NDArray[np.float64]
+    weight: float = 1.0
+    shift: float = 0.0
+    activity: float = 0.0
+
+
+@inlined
+def _row_scale(row: int, indptr: NDArray[np.int64], counts: NDArray[np.int32], strength: Strength) -> float:
+    total = strength.shift
+    for at in range(indptr[row], indptr[row + 1]):
+        total += counts[at]
+    return strength.weight * total**-strength.activity
+
+
+@inlined
 def _amount(count: int, scale: float, row_scale: float, logs: bool) -> float:
     value = count * scale * row_scale
     return math.log1p(value) if logs else value
@@ -26,13 +44,11 @@ def merged_evidence(
     item_indptr: NDArray[np.int64],
     item_indices: NDArray[np.int32],
     item_counts: NDArray[np.int32],
-    user_scale: NDArray[np.float64],
-    item_scale: NDArray[np.float64],
-    user_row_scale: NDArray[np.float64],
-    item_row_scale: NDArray[np.float64],
+    of_user: Strength,
+    of_item: Strength,
     logs: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-    """Per pair, over E_u and E_i: n_ue x scale_e x scale_u plus the same for the item; with `logs`, log(1 + each).
+    """Per pair, over E_u and E_i: what the user's mentions add plus what the item's do; with `logs`, log(1 + each).
 
     Answers a sparse matrix with one line per pair, explanations rising; -1 for a user or an item adds nothing.
     """
@@ -49,16 +65,18 @@ def merged_evidence(
         u, i = users[at], items[at]
         a, a_end = (user_indptr[u], user_indptr[u + 1]) if u >= 0 else (np.int64(0), np.int64(0))
         b, b_end = (item_indptr[i], item_indptr[i + 1]) if i >= 0 else (np.int64(0), np.int64(0))
+        user_scale = _row_scale(u, user_indptr, user_counts, of_user) if a < a_end else 0.0
+        item_scale = _row_scale(i, item_indptr, item_counts, of_item) if b < b_end else 0.0
         while a < a_end or b < b_end:
             mine = user_indices[a] if a < a_end else np.int32(2**31 - 1)
             theirs = item_indices[b] if b < b_end else np.int32(2**31 - 1)
             e = min(mine, theirs)
             value = 0.0
             if mine == e:
-                value += _amount(user_counts[a], user_scale[e], user_row_scale[u], logs)
+                value += _amount(user_counts[a], of_user.of_explanation[e], user_scale, logs)
                 a += 1
             if theirs == e:
-                value += _amount(item_counts[b], item_scale[e], item_row_scale[i], logs)
+                value += _amount(item_counts[b], of_item.of_explanation[e], item_scale, logs)
                 b += 1
             explanations[used] = e
             values[used] = value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from whyrank.ranking.recommend import Recommendation, RecommendedPair
     from whyrank.training import Run
 
+Kept = TypeVar("Kept")
 Other = TypeVar("Other", bound="Model")
 
 
@@ -62,6 +63,10 @@ class Model:
         """Sparse, nonnegative additions to the dot products; `n` is how many reasons will be asked for."""
         return None
 
+    def bonus_parts(self, users: Numbers, items: Numbers) -> Mapping[str, Bonus]:
+        """What of the bonus is the user's and what is the item's, where that can be told."""
+        return {}
+
     def blocks(self) -> tuple[Block, ...]:
         """Whose part of the score the columns of `keys` carry, from left to right."""
         return ()
@@ -90,7 +95,7 @@ class Model:
             train = train.train
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
-        self._forget_searches()
+        self._forget()
         self.catalog_ = Catalog.of(train)
         self.data_digest_ = train.digest()
         try:
@@ -110,7 +115,7 @@ class Model:
         grown = self.catalog_.grown(new)
         self._grow(grown)
         self.catalog_ = grown
-        self._forget_searches()
+        self._forget()
         return self
 
     def _grow(self, catalog: Catalog) -> None:
@@ -121,29 +126,27 @@ class Model:
     def search(self) -> Search:
         """The prepared exact search over this model's keys."""
         self._check_fitted()
-        if "reasons" not in self._searches:
+
+        def prepared() -> Search:
             constant, parts = constant_and_parts(self.blocks())
-            self._searches["reasons"] = Search(self.keys(), self.catalog_.ranks, constant=constant, parts=parts)
-        return self._searches["reasons"]
+            return Search(self.keys(), self.catalog_.ranks, constant=constant, parts=parts)
+
+        return self.kept("search", prepared)
 
     def item_search(self) -> Search:
         """The prepared exact search over this model's items."""
         self._check_fitted()
-        if "items" not in self._searches:
-            self._searches["items"] = Search(self.item_keys(), self.catalog_.item_ranks)
-        return self._searches["items"]
+        return self.kept("item search", lambda: Search(self.item_keys(), self.catalog_.item_ranks))
 
-    def _forget_searches(self) -> None:
-        """To be called when keys change."""
-        self._searches: dict[str, Search] = {}
-        self._bounds: dict[object, Floats] = {}
+    def kept(self, key: object, make: Callable[[], Kept]) -> Kept:
+        """What is made once of a fitted model, until it changes; models that differ in `mu` alone may share it."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return cast(Kept, self._kept[key])
 
-    def kept_bounds(self, make: Callable[[], Floats]) -> Floats:
-        """Bounds of all items for exact joint ranking, made once for each `mu`."""
-        key = getattr(self, "mu", None)
-        if key not in self._bounds:
-            self._bounds[key] = make()
-        return self._bounds[key]
+    def _forget(self) -> None:
+        """To be called when keys, strengths or the catalog change."""
+        self._kept: dict[object, object] = {}
 
     # -- ranking, by external id ---------------------------------------------------------------------------------------
 
@@ -203,7 +206,7 @@ class Model:
             given: Any = stored.facts["parameters"]
             model = cls(**given)
             parameters.check(model)
-            model._forget_searches()
+            model._forget()
             catalog = {n.removeprefix("catalog."): a for n, a in stored.arrays.items() if n.startswith("catalog.")}
             model.catalog_ = Catalog.restore(catalog, stored.tables)
             model.data_digest_ = str(stored.facts["data"])
@@ -233,7 +236,7 @@ class Model:
     def _share_catalog(self, other: Other) -> Other:
         """Make another form of the same fitted model usable."""
         other.catalog_, other.data_digest_ = self.catalog_, self.data_digest_
-        other._forget_searches()
+        other._forget()
         return other
 
     def _stored_parameters(self) -> Mapping[str, object]:

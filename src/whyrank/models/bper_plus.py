@@ -292,7 +292,7 @@ class BPERPlus(Model):
             more = features if name == "explanation_features" else np.zeros((new, *values.shape[1:]), np.float32)
             setattr(self, f"{name}_", np.concatenate([values, more]))
         self._warm_up(np.arange(old, old + new), np.flatnonzero(catalog.popularity))
-        self._forget_searches()
+        self._forget()
 
     def _warm_up(self, cold: NDArray[np.int64], warm: NDArray[np.int64]) -> None:
         """Give explanations without triplets ID factors and biases of those that say nearly the same."""

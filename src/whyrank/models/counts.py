@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.triplets import Triplets
-from whyrank.kernels.evidence import merged_evidence
+from whyrank.kernels.evidence import Strength, merged_evidence
 from whyrank.kernels.metrics import hits
 from whyrank.models.base import Model
 from whyrank.models.parameters import parameter
@@ -44,21 +44,26 @@ def quality(model: Model, part: Triplets, k: int = 10) -> float:
     return float((found @ gains[: ranked.shape[1]]).mean() / gains.sum())
 
 
-def evidence_bonus(
-    catalog: Catalog,
-    users: Numbers,
-    items: Numbers,
-    scales: tuple[Scales, Scales],
-    row_scales: tuple[Scales, Scales],
-    logs: bool,
-) -> Bonus:
-    """Counts of the user's and of the item's explanations as additions to scores."""
-    relations = (*catalog.user_explanations, *catalog.item_explanations)
-    return Bonus(*merged_evidence(users, items, *relations, *scales, *row_scales, logs))
+class EvidenceModel(Model):
+    """A model whose bonus is what the user has said plus what was said of the item."""
+
+    logs: ClassVar[bool] = True  # log(1 + each) instead of each
+
+    def strengths(self) -> tuple[Strength, Strength]:
+        """How much the user's and the item's mentions add."""
+        raise NotImplementedError
+
+    def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus:
+        relations = (*self.catalog_.user_explanations, *self.catalog_.item_explanations)
+        return Bonus(*merged_evidence(users, items, *relations, *self.strengths(), self.logs))
+
+    def bonus_parts(self, users: Numbers, items: Numbers) -> dict[str, Bonus]:
+        nobody = np.full(len(users), -1, np.int32)
+        return {"user": self.bonus(users, nobody, 1), "item": self.bonus(nobody, items, 1)}
 
 
 @dataclass(kw_only=True, eq=False)
-class COUNTS(Model):
+class COUNTS(EvidenceModel):
     """log p_e + log(1 + n_ue / (a p_e^w)) + log(1 + n_ie / (b p_e^w)): smoothed log-ratios, in closed form.
 
     n_ue and n_ie count the training records of the user and of the item that hold the explanation, p_e is its share of
@@ -93,7 +98,7 @@ class COUNTS(Model):
                 scores.append(quality(self, check))
         finally:
             self.catalog_ = catalog
-            self._forget_searches()
+            self._forget()
         self.strengths_ = candidates[int(np.argmax(scores))]
 
     def keys(self) -> Floats:
@@ -106,32 +111,29 @@ class COUNTS(Model):
     def blocks(self) -> tuple[Block, ...]:
         return (Block("popularity", 1),)
 
-    def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus:
+    def strengths(self) -> tuple[Strength, Strength]:
+        return self.kept(("strengths", self.strengths_.tobytes()), self._strengths)
+
+    def _strengths(self) -> tuple[Strength, Strength]:
         a, b, w = self.strengths_
         popularity = np.maximum(self.catalog_.popularity, 0.5)
         discount = (popularity / popularity.sum()) ** -w
-        ones = np.ones(len(self.catalog_.users)), np.ones(len(self.catalog_.items))
-        return evidence_bonus(self.catalog_, users, items, (discount / a, discount / b), ones, logs=True)
+        return Strength(discount / a), Strength(discount / b)
 
 
 @dataclass(kw_only=True, eq=False)
-class SHARE(Model):
+class SHARE(EvidenceModel):
     """mu x the share of the user's triplets that hold the explanation plus (1 - mu) x that of the item's."""
 
     id = "share"
     summary = "share of the user's and of the item's own explanations"
+    logs: ClassVar[bool] = False
 
     mu: float = parameter(0.5, "weight of the user's share against the item's", at_least=0, at_most=1)
 
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
         pass
 
-    def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus:
-        catalog = self.catalog_
-        sides = ((catalog.user_explanations, self.mu), (catalog.item_explanations, 1 - self.mu))
-        shares = []
-        for relation, weight in sides:
-            totals = np.add.reduceat(np.append(relation.counts, 0), relation.indptr[:-1].clip(max=len(relation.counts)))
-            shares.append(weight / np.maximum(np.where(relation.sizes() > 0, totals, 0), 1))
-        ones = np.ones(len(catalog.explanations))
-        return evidence_bonus(catalog, users, items, (ones, ones), (shares[0], shares[1]), logs=False)
+    def strengths(self) -> tuple[Strength, Strength]:
+        ones = self.kept("ones", lambda: np.ones(len(self.catalog_.explanations)))
+        return Strength(ones, self.mu, activity=1.0), Strength(ones, 1 - self.mu, activity=1.0)

@@ -99,7 +99,7 @@ class FactorModel(Model):
         start = grow(self._storage(), self.tables(triplets), self.seed, self.factor_range)
         self._learn(triplets, replace(self.settings(run), epochs=epochs), run, start)
         self.catalog_ = catalog
-        self._forget_searches()
+        self._forget()
         return self
 
     def _storage(self) -> Storage:

@@ -29,11 +29,11 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
 from whyrank.kernels import profile as kernels
+from whyrank.kernels.evidence import Strength
 from whyrank.kernels.metrics import hits
-from whyrank.models.base import Model
-from whyrank.models.counts import evidence_bonus, held_out, quality, sampled
+from whyrank.models.counts import EvidenceModel, held_out, quality, sampled
 from whyrank.models.parameters import parameter, values
-from whyrank.ranking.form import Block, Bonus, Floats, Numbers
+from whyrank.ranking.form import Block, Floats, Numbers
 from whyrank.ranking.rank import rank_items
 from whyrank.training import Epoch, Run
 from whyrank.training.checkpoint import read_arrays, write_arrays
@@ -60,11 +60,12 @@ ITEM_SAMPLE = 2048  # items that stand for a larger pool in each step
 PATIENCE = 3  # epochs without a better ranking of items after which it is enough
 FORMAT = 2  # of courses in files
 STEPS = 100  # batches are smaller than asked for where an epoch would otherwise have fewer steps
-MANY_STEPS = 175  # and larger than the usual 512 records where it would have more than these, up to 4096
+MANY_STEPS = 175  # and larger than the usual 512 records where it would have more than these, up to LARGEST
+LARGEST = 8192
 
 
 @dataclass(kw_only=True, eq=False)
-class Profile(Model):
+class Profile(EvidenceModel):
     """whyrank's own ranker of reasons; it needs no settings."""
 
     id = "profile"
@@ -98,7 +99,7 @@ class Profile(Model):
                 saved.keep(stage, course)
             self.keep_stage(stage, course.best)
         self.catalog_ = catalog
-        self._forget_searches()
+        self._forget()
 
     def task(self, source: Source, popularity: NDArray[np.int64], words: Words | None) -> Task:
         """Predict a record's explanations from what else the user says and what else is said of the item."""
@@ -118,7 +119,7 @@ class Profile(Model):
         return SoftmaxSettings(
             factors=self.factors,
             learning_rate=self.learning_rate,
-            batch=min(self.batch or min(max(512, records // MANY_STEPS), 4096), max(64, records // STEPS)),
+            batch=min(self.batch or min(max(512, records // MANY_STEPS), LARGEST), max(64, records // STEPS)),
             seed=self.seed,
             threads=run.threads,
         )
@@ -139,7 +140,7 @@ class Profile(Model):
         self.vectors_, self.bias_ = state.keys, state.bias
         self.user_inputs_, self.item_inputs_ = state.inputs
         self.strengths_ = state.theta
-        self._forget_searches()
+        self._forget()
 
     # -- scoring -------------------------------------------------------------------------------------------------------
 
@@ -154,15 +155,14 @@ class Profile(Model):
     def blocks(self) -> tuple[Block, ...]:
         return (Block("user", self.factors), Block("item", self.factors), Block("popularity", 1))
 
-    def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus:
-        catalog, theta = self.catalog_, self.strengths_
-        share = (catalog.popularity + 0.5) / max(catalog.popularity.sum(), 1)
-        scales = [np.exp(theta[side] - theta[side + 1] * np.log(share)) for side in (0, 3)]
-        activity = [
-            (1.0 + _totals(relation)) ** -theta[side + 2]
-            for side, relation in ((0, catalog.user_explanations), (3, catalog.item_explanations))
-        ]
-        return evidence_bonus(catalog, users, items, (scales[0], scales[1]), (activity[0], activity[1]), logs=True)
+    def strengths(self) -> tuple[Strength, Strength]:
+        return self.kept("strengths", self._strengths)
+
+    def _strengths(self) -> tuple[Strength, Strength]:
+        popularity, theta = self.catalog_.popularity, self.strengths_
+        log_share = np.log((popularity + 0.5) / max(popularity.sum(), 1))
+        scales = [np.exp(theta[side] - theta[side + 1] * log_share) for side in (0, 3)]
+        return Strength(scales[0], 1.0, 1.0, float(theta[2])), Strength(scales[1], 1.0, 1.0, float(theta[5]))
 
 
 @dataclass(kw_only=True, eq=False)
@@ -198,7 +198,7 @@ class ProfileJ(Profile):
     def _keep_items(self, state: State) -> None:
         self.item_vectors_, self.item_bias_ = state.keys, state.bias
         self.item_by_item_inputs_ = state.inputs[0]
-        self._forget_searches()
+        self._forget()
 
     def item_keys(self) -> Floats:
         return np.hstack([self.item_vectors_, self.item_bias_[:, None]])
@@ -402,9 +402,3 @@ def word_rows(texts: pl.Series, least: int = 2) -> Words | None:
     rows = np.repeat(np.arange(len(kept)), [len(each) for each in kept])
     columns = np.array([word for each in kept for word in each], np.int64)
     return Words(CSR.from_pairs(rows, columns, len(kept), len(numbers)), len(numbers))
-
-
-def _totals(relation: CSR) -> NDArray[np.float64]:
-    """The sum of counts of every row."""
-    sums = np.concatenate([[0], np.cumsum(relation.counts, dtype=np.int64)])
-    return np.diff(sums[relation.indptr]).astype(np.float64)

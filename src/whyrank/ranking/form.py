@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -42,6 +43,8 @@ class Scorer(Protocol):
     def queries(self, users: Numbers, items: Numbers) -> Floats: ...
 
     def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus | None: ...
+
+    def bonus_parts(self, users: Numbers, items: Numbers) -> Mapping[str, Bonus]: ...
 
     def blocks(self) -> tuple[Block, ...]: ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from whyrank.ranking.options import Options
 from whyrank.ranking.request import Candidates
 from whyrank.ranking.search import Search
 
+Kept = TypeVar("Kept")
 CHUNK = 8192  # pairs whose queries and lists are in memory at once
 PLAIN = Options()
 
@@ -44,7 +45,7 @@ class ItemRanker(Ranker, Protocol):
 
     def item_search(self) -> Search: ...
 
-    def kept_bounds(self, make: Callable[[], Floats]) -> Floats: ...
+    def kept(self, key: object, make: Callable[[], Kept]) -> Kept: ...
 
 
 def rank(

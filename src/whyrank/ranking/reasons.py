@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from whyrank.errors import DataError
 from whyrank.ranking.evidence import Evidence, evidence
-from whyrank.ranking.form import Floats, Numbers
+from whyrank.ranking.form import Bonus, Floats, Numbers
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import Ranked, Ranker, rank
 
@@ -45,7 +45,7 @@ def reasons(model: Ranker, users: Numbers, items: Numbers, ranked: Ranked) -> li
     catalog = model.catalog_
     row, place = np.nonzero(ranked.numbers >= 0)
     numbers = ranked.numbers[row, place]
-    parts = score_parts(model, model.queries(users, items)[row], numbers, ranked.scores[row, place])
+    parts = score_parts(model, users, items, row, numbers, ranked.scores[row, place])
     said = evidence(catalog, users[row], items[row], numbers)
     made = [
         Reason(id_, text, float(score), {name: float(values[at]) for name, values in parts.items()}, said.one(at))
@@ -113,16 +113,34 @@ def reason_table(
 
 
 def score_parts(
-    model: Ranker, queries: Floats, explanations: Numbers, scores: Floats
+    model: Ranker, users: Numbers, items: Numbers, row: NDArray[np.int64], explanations: Numbers, scores: Floats
 ) -> dict[str, NDArray[np.float32]]:
-    """Whose part of each score is how large: block by block of the dot product; what they leave is the bonus."""
-    products = queries * model.search().keys[explanations]
+    """Whose part of each score is how large: of the dot product block by block, of the bonus as the model divides it.
+
+    `row` says to which pair each explanation belongs. What is left over has the name "bonus".
+    """
+    products = model.queries(users, items)[row] * model.search().keys[explanations]
     parts: dict[str, NDArray[np.float32]] = {}
     start, rest = 0, scores
     for block in model.blocks():
         part = products[:, start : start + block.width].sum(1)
         parts[block.name] = parts[block.name] + part if block.name in parts else part
         start, rest = start + block.width, rest - part
+    for name, bonus in model.bonus_parts(users, items).items():
+        part = _of(bonus, row, explanations)
+        parts[name] = parts[name] + part if name in parts else part
+        rest = rest - part
     if np.abs(rest).max(initial=0) > 1e-4 * (1 + np.abs(scores).max(initial=0)):
         parts["bonus"] = rest
     return parts
+
+
+def _of(bonus: Bonus, row: NDArray[np.int64], explanations: Numbers) -> NDArray[np.float32]:
+    """What a bonus adds to an explanation of a row, 0 where it has none."""
+    if not len(bonus.values):
+        return np.zeros(len(row), np.float32)
+    pool = np.int64(max(bonus.explanations.max(), explanations.max(initial=0)) + 1)
+    there = np.repeat(np.arange(len(bonus.indptr) - 1), np.diff(bonus.indptr)) * pool + bonus.explanations
+    wanted = row * pool + explanations
+    place = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
+    return np.where(there[place] == wanted, bonus.values[place], np.float32(0))

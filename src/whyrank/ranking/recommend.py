@@ -99,7 +99,9 @@ def _bounds(model: ItemRanker, users: Numbers) -> Floats | None:
     everyone = np.arange(len(model.catalog_.items), dtype=np.int32)
     nobody = np.full(len(everyone), -1, np.int32)
     item_columns = list(range(width, width + other))
-    of_item = model.kept_bounds(lambda: PartBound(keys, item_columns)(model.queries(nobody, everyone)))
+    of_item = model.kept(
+        ("bounds", getattr(model, "mu", None)), lambda: PartBound(keys, item_columns)(model.queries(nobody, everyone))
+    )
     rest = [*range(width), *range(width + other, keys.shape[1])]
     of_user = PartBound(keys, rest)(model.queries(users, np.full(1, -1, np.int32)))
     return np.nextafter(of_item + of_user[0], np.float32(np.inf))

@@ -179,7 +179,7 @@ def reason_rows(chosen: Chosen, users: Numbers, items: Numbers, ranked: Ranked, 
     loaded, model = chosen
     row, place = np.nonzero(ranked.numbers >= 0)
     numbers, scores = ranked.numbers[row, place], ranked.scores[row, place]
-    parts = score_parts(model, model.queries(users, items)[row], numbers, scores)
+    parts = score_parts(model, users, items, row, numbers, scores)
     said = evidence(model.catalog_, users[row], items[row], numbers, similar=similar)
     ids = model.catalog_.explanations.ids
     texts = ids if model.catalog_.texts is None else model.catalog_.texts

@@ -64,7 +64,7 @@ class Loaded:
             variant = self._variants.pop(mu, None)
             if variant is None:
                 variant = _with_mu(self.model, mu)
-                variant._forget_searches()
+                variant._forget()
             self._variants[mu] = variant
             while len(self._variants) > VARIANTS:
                 self._variants.popitem(last=False)
@@ -106,7 +106,7 @@ class Loaded:
         for options in (Options(grounded=True), Options(), Options(specificity=0.1)):
             ranked = rank(self.model, zero, zero, 1, options, 1)
             numbers = np.maximum(ranked.numbers[:, 0], 0)
-            score_parts(self.model, self.model.queries(zero, zero), numbers, ranked.scores[:, 0])
+            score_parts(self.model, zero, zero, zero.astype(np.int64), numbers, ranked.scores[:, 0])
             evidence(self.model.catalog_, zero, zero, numbers, similar=False)
         if self.model.ranks_items:
             rank_items(self.model, zero, 1, 1)

@@ -1,0 +1,139 @@
+"""How much better than Profile could reasons be ranked? An answer from above: everything we have, stacked.
+
+    python benchmarks/headroom.py split [--config FOLDER]
+
+Boosted trees rank the 60 best of each validation pair anew. They see the scores and ranks of Profile (three seeds),
+PITF, BPER and COUNTS, all counts, and what the user says of items like this one and users like this one say of it;
+five-fold cross-validation over the validation pairs of split 1. Too slow to serve, and it learns from validation: a
+bound, not a model. `--config` takes settings as `whyrank tune` writes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import norm
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+import whyrank as wr
+
+CANDIDATES, FOLDS, K = 60, 5, 10
+GAINS = 1 / np.log2(np.arange(2, K + 2))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("split", type=Path)
+    parser.add_argument("--config", type=Path, help="a folder of settings, MODEL.json each")
+    arguments = parser.parse_args()
+    split = wr.read_split(arguments.split)
+    check = split.validation
+    relevant = matrix(check.record_explanations, len(check.explanations)).toarray() > 0
+    scores = {}
+    for name, model in models(arguments.config):
+        scores[name] = dense_scores(model.fit(split), check)
+    print("| | ndcg_paper@10 %, validation |\n|---|--:|")
+    for name, values in scores.items():
+        print(f"| {name} | {quality(values, relevant):.3f} |")
+    best = np.argsort(-scores["profile"], axis=1, kind="stable")[:, :CANDIDATES]
+    plain = np.stack(list(features(split.train, check, scores, best)), axis=2)
+    around = np.stack(list(surroundings(split.train, check, best)), axis=2)
+    found = np.take_along_axis(relevant, best, 1)
+    for name, table in (("stacked", plain), ("stacked, with neighbours", np.concatenate([plain, around], axis=2))):
+        print(f"| {name} | {quality(cross_validated(table, found), found):.3f} |", flush=True)
+    print(f"| every relevant one first | {quality(relevant.astype(float), relevant):.3f} |")
+
+
+def models(folder: Path | None) -> Iterator[tuple[str, Any]]:
+    def settings(name: str) -> dict[str, Any]:
+        file = folder / f"{name}.json" if folder else None
+        return json.loads(file.read_text())["parameters"] if file and file.is_file() else {}
+
+    for seed in range(3):
+        yield ("profile" if seed == 0 else f"profile, seed {seed}"), wr.Profile(**settings("profile") | {"seed": seed})
+    for name in ("pitf", "bper", "counts"):
+        yield name, wr.MODELS[name](**settings(name))
+
+
+def dense_scores(model: Any, check: wr.Triplets) -> Any:
+    users, items = check.record_user, check.record_item
+    scores = model.queries(users, items) @ model.keys().T
+    bonus = model.bonus(users, items, K)
+    if bonus is not None:
+        scores[np.repeat(np.arange(len(users)), np.diff(bonus.indptr)), bonus.explanations] += bonus.values
+    return scores
+
+
+def quality(scores: Any, relevant: Any) -> float:
+    top = np.argsort(-scores, axis=1, kind="stable")[:, :K]
+    return 100 * float((np.take_along_axis(relevant, top, 1) * GAINS).sum(1).mean() / GAINS.sum())
+
+
+def features(train: wr.Triplets, check: wr.Triplets, scores: dict[str, Any], best: Any) -> Iterator[Any]:
+    """Of every candidate: scores above the tenth and ranks by each model; counts, and how much is known."""
+    for values in scores.values():
+        yield np.take_along_axis(values - np.sort(values, axis=1)[:, [-K]], best, 1)
+        yield np.take_along_axis(np.argsort(np.argsort(-values, axis=1), axis=1), best, 1)
+    yield np.log1p(train.popularity)[best]
+    sides = (train.user_explanations, check.record_user), (train.item_explanations, check.record_item)
+    for relation, rows in sides:
+        counts = matrix(relation, len(train.explanations))[rows].toarray()
+        total = counts.sum(1, keepdims=True)
+        said = np.take_along_axis(counts, best, 1)
+        yield from (said, said / np.maximum(total, 1))
+        for known in (total, (counts > 0).sum(1, keepdims=True)):
+            yield np.broadcast_to(known, best.shape)
+
+
+def surroundings(train: wr.Triplets, check: wr.Triplets, best: Any) -> Iterator[Any]:
+    """What the user says of items like this one, and users like this one of it: shares, and the nearest who does."""
+    said = matrix(train.record_explanations, len(train.explanations))
+    rarity = np.log(train.records / (train.popularity + 1.0))
+    sides = (
+        (train.record_user, check.record_user, train.record_item, check.record_item, train.item_explanations),
+        (train.record_item, check.record_item, train.record_user, check.record_user, train.user_explanations),
+    )
+    for rows, asked, others, other, relation in sides:
+        words = matrix(relation, len(train.explanations))
+        words.data = np.log1p(words.data)
+        words = words @ sp.diags(rarity)
+        words = sp.diags(1 / np.maximum(norm(words, axis=1), 1e-9)) @ words
+        order = np.argsort(rows, kind="stable")
+        ends = np.cumsum(np.bincount(rows, minlength=asked.max() + 1))
+        starts = np.concatenate([[0], ends[:-1]])
+        shares, nearest = np.zeros(best.shape), np.zeros(best.shape)
+        for pair, row in enumerate(asked):
+            records = order[starts[row] : ends[row]]
+            if len(records):
+                alike = (words[others[records]] @ words[other[pair]].T).toarray()[:, 0]
+                here = said[records][:, best[pair]].toarray()
+                shares[pair] = alike**2 @ here / max((alike**2).sum(), 1e-6)
+                nearest[pair] = (here * alike[:, None]).max(0)
+        yield from (shares, nearest)
+
+
+def cross_validated(table: Any, found: Any) -> Any:
+    """The chance of every candidate, by trees that have not seen its pair."""
+    fold, chances = np.random.default_rng(0).integers(0, FOLDS, len(found)), np.zeros(found.shape)
+    for out in range(FOLDS):
+        learn, ask = fold != out, fold == out
+        trees = HistGradientBoostingClassifier(
+            max_iter=250, learning_rate=0.05, max_leaf_nodes=15, l2_regularization=5.0, min_samples_leaf=50
+        )
+        trees.fit(table[learn].reshape(-1, table.shape[2]), found[learn].reshape(-1))
+        chances[ask] = trees.predict_proba(table[ask].reshape(-1, table.shape[2]))[:, 1].reshape(-1, found.shape[1])
+    return chances
+
+
+def matrix(relation: Any, columns: int) -> Any:
+    return sp.csr_matrix((relation.counts.astype(float), relation.indices, relation.indptr), (relation.rows, columns))
+
+
+if __name__ == "__main__":
+    main()
