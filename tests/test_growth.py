@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from whyrank.data import Split, Triplets
 from whyrank.data.catalog import Catalog
 from whyrank.errors import ParameterError, UnknownId
 from whyrank.evaluation import evaluate
-from whyrank.models import BPER, BPERJ, CD, COUNTS, PITF, Model, Profile, load
+from whyrank.models import BPER, BPERJ, CD, COUNTS, PITF, Model, Profile, ProfileJ, load
 from whyrank.ranking.rank import rank
 
 
@@ -92,7 +93,11 @@ def test_a_grown_catalog_counts_as_one_of_all_triplets(split: Split) -> None:
 
 
 def dense(model: Model, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-    return model.queries(users, items).astype(np.float64) @ model.keys().T.astype(np.float64)
+    scores = model.queries(users, items).astype(np.float64) @ model.keys().T.astype(np.float64)
+    bonus = model.bonus(users, items, 1)
+    if bonus is not None:
+        scores[np.repeat(np.arange(len(users)), np.diff(bonus.indptr)), bonus.explanations] += bonus.values
+    return scores
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.3, 0.7, 1.0])
@@ -133,14 +138,15 @@ def test_mu_changes_a_fitted_model_without_refitting(split: Split) -> None:
     assert len(set(by_item)) == 1
 
 
-def test_exact_pairs_agree_with_brute_force(split: Split) -> None:
-    for model in (BPERJ(epochs=30).fit(split),):
-        user = split.data.users.ids[3]
-        number = np.full(len(split.data.items), 3, np.int32)
-        everything = np.arange(len(split.data.items), dtype=np.int32)
+def test_exact_pairs_agree_with_brute_force(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FIRST", "MOST"):  # one item at a time, so that a bound that is too low is found out
+        monkeypatch.setattr(f"whyrank.ranking.joint.{name}", 1)
+    everything = np.arange(len(split.data.items), dtype=np.int32)
+    for model, user in product((BPERJ(epochs=30).fit(split), ProfileJ(epochs=2, item_epochs=2).fit(split)), (3, 4, 7)):
+        number = np.full(len(everything), user, np.int32)
         scores = dense(model, number, everything) + (model.item_keys() @ model.item_queries(number[:1])[0])[:, None]
-        scores[model.catalog_.user_items.row(3)] = -np.inf
+        scores[model.catalog_.user_items.row(user)] = -np.inf
         best = np.sort(scores.ravel())[::-1][:7]
-        pairs = model.recommend_pairs(user, n=7)
+        pairs = model.recommend_pairs(split.data.users.ids[user], n=7)
         assert np.allclose([pair.score for pair in pairs], best, atol=1e-4)
         assert all(pair.score == pytest.approx(pair.item_score + pair.reason.score, abs=1e-4) for pair in pairs)

@@ -273,9 +273,9 @@ def test_joint_ranking_finds_what_all_pairs_sorted_give(user, additive: bool, fi
         return Bonus(indptr, *(np.concatenate([each[part] for part in parts]) for each in bonus[1:]))
 
     bounds = None
-    if additive and bonus is None:
-        sides = [(*range(6), 12), (*range(6, 12), 13)]
-        bounds = sum(PartBound(search.keys, side, constant=1)(queries) for side in sides)
+    if additive:
+        of_user, of_item = (PartBound(search.keys, side, constant=1) for side in ((*range(6), 12), (*range(6, 12), 13)))
+        bounds = of_user(queries) + of_item(queries, bonus)
     found = top_pairs(
         item_scores, lambda items: queries[items], search, n,
         weight=weight, excluded=excluded, bounds=bounds, bonus_of=bonus_of, allowed=allowed,

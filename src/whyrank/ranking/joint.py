@@ -49,14 +49,17 @@ def top_pairs(
     """
     item_scores = np.asarray(item_scores, np.float32)
     _check(item_scores, n, weight)
-    items = np.setdiff1d(np.arange(len(item_scores), dtype=np.int32), [] if excluded is None else excluded)
+    wanted = np.ones(len(item_scores), np.bool_)
+    if excluded is not None:
+        wanted[excluded] = False
+    items = np.flatnonzero(wanted).astype(np.int32)
     if bounds is None:
         bounds = _bounds(len(item_scores), items, queries_of, search, bonus_of, allowed, boost)
     items = items[bounds[items] > -np.inf]
     own, most = item_scores[items].astype(np.float64), weight * bounds[items].astype(np.float64)
     reach = own + most + OFF * (np.abs(own) + np.abs(most))
-    items = items[np.argsort(-reach, kind="stable")]
-    reach = -np.sort(-reach, kind="stable")
+    order = np.argsort(-reach, kind="stable")
+    items, reach = items[order], reach[order]
     best, done, step = _Best(n), 0, FIRST
     while done < len(items) and reach[done] >= best.worst():
         some = items[done : done + step][reach[done : done + step] >= best.worst()]
@@ -87,10 +90,12 @@ class PartBound:
         self._search = Search(part, np.arange(len(keys)), constant=constant)
         self._largest = np.abs(part).max(0, initial=0.0).astype(np.float64)
 
-    def __call__(self, queries: Floats, *, threads: int | None = None) -> Floats:
+    def __call__(self, queries: Floats, bonus: Bonus | None = None, *, threads: int | None = None) -> Floats:
         part = np.ascontiguousarray(queries[:, self._columns], np.float32)
-        best = self._search.top(part, 1, threads=threads)[1][:, 0]
+        best = self._search.top(part, 1, bonus=bonus, threads=threads)[1][:, 0]
         sizes = np.abs(part).astype(np.float64) @ self._largest
+        if bonus is not None:
+            sizes += bonus.values.max(initial=0)
         return np.nextafter((best + OFF * sizes).astype(np.float32), np.float32(np.inf))
 
 

@@ -88,20 +88,25 @@ def recommend_pairs(model: ItemRanker, user: object, n: int, weight: float) -> l
 
 
 def _bounds(model: ItemRanker, users: Numbers) -> Floats | None:
-    """What no reason's score exceeds, per item, where scores are a user's part plus an item's part and no bonus.
+    """What no reason's score exceeds, per item, where scores are a user's part plus an item's part.
 
     The item's part is the same for all users, so it is kept. Elsewhere the search's own bounds serve.
     """
-    blocks = model.blocks()
-    if [block.name for block in blocks[:2]] != ["user", "item"] or model.bonus(users[:0], users[:0], 1) is not None:
+    blocks, nobody = model.blocks(), np.full(1, -1, np.int32)
+    of_user = model.bonus_parts(users, nobody).get("user")
+    if [block.name for block in blocks[:2]] != ["user", "item"] or (
+        of_user is None and model.bonus(users[:0], users[:0], 1) is not None
+    ):
         return None
     keys, (width, other) = model.keys(), (blocks[0].width, blocks[1].width)
-    everyone = np.arange(len(model.catalog_.items), dtype=np.int32)
-    nobody = np.full(len(everyone), -1, np.int32)
-    item_columns = list(range(width, width + other))
-    of_item = model.kept(
-        ("bounds", getattr(model, "mu", None)), lambda: PartBound(keys, item_columns)(model.queries(nobody, everyone))
-    )
+
+    def items_best() -> Floats:
+        everyone = np.arange(len(model.catalog_.items), dtype=np.int32)
+        unknown = np.repeat(nobody, len(everyone))
+        bonus = model.bonus_parts(unknown, everyone).get("item")
+        return PartBound(keys, range(width, width + other))(model.queries(unknown, everyone), bonus)
+
+    items_part = model.kept(("bounds", getattr(model, "mu", None)), items_best)
     rest = [*range(width), *range(width + other, keys.shape[1])]
-    of_user = PartBound(keys, rest)(model.queries(users, np.full(1, -1, np.int32)))
-    return np.nextafter(of_item + of_user[0], np.float32(np.inf))
+    users_part = model.kept("user's part", lambda: PartBound(keys, rest))(model.queries(users, nobody), of_user)
+    return np.nextafter(items_part + users_part[0], np.float32(np.inf))
