@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from whyrank.errors import ParameterError
+from whyrank.kernels import kernel
+from whyrank.kernels.heap import FEW, offer, settle, worst
+from whyrank.kernels.lanes import ABREAST, BLOCK, rate, rate_one
+from whyrank.kernels.topn import QUERY_OFFSET, STRETCH
 from whyrank.ranking.form import Bonus
 from whyrank.ranking.joint import PartBound, top_pairs
 from whyrank.ranking.request import Candidates
@@ -70,7 +77,7 @@ def worlds(draw: st.DrawFn) -> tuple[Search, Floats, NDArray[np.int64], int, np.
     """Keys, queries and ties of many kinds: dominated by biases or by factors, coarse (many ties), zero, uneven."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     pool, width = (
-        draw(st.sampled_from([1, 2, 31, 33, 200, 1500])),
+        draw(st.sampled_from([1, 2, 31, 33, 200, 1500, 2 * STRETCH * BLOCK + 5])),
         draw(st.sampled_from([0, 1, 5, 8, 20, 41])),
     )
     constant, rows = draw(st.integers(0, min(2, width))), draw(st.sampled_from([1, 3, 40, 90]))
@@ -89,7 +96,13 @@ def worlds(draw: st.DrawFn) -> tuple[Search, Floats, NDArray[np.int64], int, np.
     ties, columns = rng.permutation(pool), width - constant
     parts = draw(st.sampled_from([None, (columns // 2, columns - columns // 2)]))
     search = Search(keys.astype(np.float32), ties, constant=constant, parts=parts)
-    return search, queries.astype(np.float32), ties, draw(st.sampled_from([1, 10, 40, pool, pool + 3])), rng
+    return (
+        search,
+        queries.astype(np.float32),
+        ties,
+        draw(st.sampled_from([1, 10, BLOCK, BLOCK + 1, pool, pool + 3])),
+        rng,
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -158,9 +171,74 @@ def test_scores_are_near_the_exact_dot_product(world) -> None:
                 assert abs(score - terms.sum()) <= 1e-5 * np.abs(terms).sum() + 1e-36
 
 
+@kernel
+def rated(codes, queries, starts, levels, rows, ratings):
+    for block in range(len(codes)):
+        rate(codes, block, queries, starts, levels, rows, 0, ratings, block)
+        rate_one(codes, block, queries, starts, levels, rows, ABREAST, ratings, block)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 21))
+def test_ratings_are_the_sums_of_products_of_codes(seed: int, pairs: int) -> None:
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(-127, 128, (3, pairs, 2 * BLOCK)).astype(np.int8)
+    queries, levels = rng.integers(0, 2 * QUERY_OFFSET, (7, pairs, 2)), rng.integers(0, 2, 7)
+    starts = rng.integers(-(2**15), 2**15, (2, 3 * BLOCK)).astype(np.int16)
+    packed = (queries * [1, 256]).sum(2) * 65537
+    rows = rng.permutation(7)[: ABREAST + 1]
+    ratings = np.zeros((7, 4 * BLOCK), np.int16)
+    rated(codes, packed.astype(np.int32), starts, levels, np.append(rows, rows[:ABREAST]), ratings)
+    products = codes.reshape(3, pairs, BLOCK, 2)[None].astype(int) * queries[:, None, :, None, :]
+    sums = products.sum((2, 4)).reshape(7, 3 * BLOCK) + starts[levels]
+    np.testing.assert_array_equal(ratings[rows, : 3 * BLOCK], sums[rows].astype(np.int16))  # modulo 2 ** 16
+    assert (np.delete(ratings, rows, axis=0) == 0).all()
+    assert (ratings[:, 3 * BLOCK :] == 0).all()
+
+
+@kernel
+def best_of(values, ranks, heap, sizes, lowest, scores, numbers):
+    for k in range(len(values)):
+        offer(heap, sizes, 1, values[k], ranks[k])
+        if sizes[1] == heap.shape[1]:
+            lowest[k] = worst(heap, 1)[0]
+    settle(heap, sizes, 1, scores, numbers, 0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 10, FEW, FEW + 1, 100]), st.integers(0, 300))
+def test_rows_of_the_best_hold_what_a_sort_leaves(seed: int, n: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = rng.choice([-np.inf, -1e30, -2.5, 0.0, 1e-40, 0.5, 0.5, 3e38], count).astype(np.float32)
+    ranks = rng.permutation(count).astype(np.int32)
+    heap, sizes, lowest = np.zeros((2, n), np.uint64), np.zeros(2, np.int64), np.full(count, np.nan, np.float32)
+    for _ in range(2):  # a row that was emptied is as good as new
+        scores, numbers = np.zeros((1, n), np.float32), np.zeros((1, n), np.int32)
+        best_of(values, ranks, heap, sizes, lowest, scores, numbers)
+        order = [k for k in np.lexsort((ranks, -values)) if values[k] > -np.inf][:n]
+        assert numbers[0].tolist() == ranks[order].tolist() + [-1] * (n - len(order))
+        assert scores[0].tolist() == values[order].tolist() + [-np.inf] * (n - len(order))
+    for k in range(count):
+        offered = np.sort(values[: k + 1][values[: k + 1] > -np.inf])
+        assert lowest[k] == offered[-n] if len(offered) >= n else np.isnan(lowest[k])
+
+
 def test_ties_go_to_the_lower_tie_order() -> None:
     search = Search(np.ones((100, 4), np.float32), np.arange(100)[::-1])
     assert search.top(np.ones((1, 4), np.float32), 3)[0].tolist() == [[99, 98, 97]]
+
+
+@settings(max_examples=40, deadline=None)
+@given(worlds())
+def test_floors_cut_the_lists_off_where_scores_fall_below(world) -> None:
+    search, queries, ties, n, rng = world
+    queries = np.repeat(queries[:12], 9, axis=0)  # some go on where others stop
+    numbers, scores = search.top(queries, n)
+    floors = scores[np.arange(len(queries)), rng.integers(0, min(n, len(ties)), len(queries))]
+    above = scores >= floors[:, None]
+    found = search.top(queries, n, floors=floors)
+    np.testing.assert_array_equal(found[0], np.where(above, numbers, -1))
+    np.testing.assert_array_equal(found[1], np.where(above, scores, -np.inf))
 
 
 def test_floors_drop_lower_scores_and_keep_equal_ones() -> None:
@@ -194,6 +272,22 @@ def test_a_small_memory_changes_nothing() -> None:
     rich, poor = Search(keys, np.arange(4000)), Search(keys, np.arange(4000), memory=1)
     for a, b in zip(rich.top(queries, 7), poor.top(queries, 7), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_threads_answer_in_a_forked_process_too() -> None:
+    code = """
+import os, numpy as np
+from whyrank.ranking.search import PIECE, Search
+rng = np.random.default_rng(0)
+queries = rng.normal(size=(4 * PIECE, 8)).astype(np.float32)
+search = Search(rng.normal(size=(500, 8)).astype(np.float32), np.arange(500))
+expected = search.top(queries, 3, threads=2)[0]
+child = os.fork()
+if child == 0:
+    os._exit(0 if (search.top(queries, 3, threads=2)[0] == expected).all() else 1)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)
 
 
 def test_no_queries_give_empty_tables() -> None:

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from oracles import planted
+from whyrank.crew import Crew
 from whyrank.data.csr import CSR
 from whyrank.errors import ArtifactError, ParameterError, TrainingError
 from whyrank.kernels.rng import key_of
 from whyrank.kernels.start import draw_one_per_record
 from whyrank.training import EarlyStopping, Epoch, History, Monitor, Settings, Storage, Table, fold_in, grow, train
 from whyrank.training.blocks import BlockSolver
-from whyrank.training.crew import Crew
 from whyrank.training.sequential import SequentialSolver
 from whyrank.training.shards import default_shards
 

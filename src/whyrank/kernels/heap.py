@@ -1,7 +1,8 @@
-"""The best n of a stream, one heap a row with the worst on top: the higher score wins, among equals the lower rank.
+"""The best n of a stream, a row each: the higher score wins, among equals the lower rank.
 
 An entry is one number that is larger the better it is: the score's bits, turned so that they rise with it, above the
-rank's, turned so that they fall. What a row has not filled yet is not looked at.
+rank's, turned so that they fall. A row of few entries is kept in order, with zeros at its end while it is not full: an
+entry finds its place without a branch that could be guessed wrongly. A longer row is a heap with the worst on top.
 """
 
 import numpy as np
@@ -11,6 +12,7 @@ from whyrank.kernels import inlined
 
 Entries = NDArray[np.uint64]
 Sizes = NDArray[np.int64]
+FEW = 32  # entries of a row that is kept in order
 SIGN, ALL = np.uint32(1 << 31), np.uint32(0xFFFFFFFF)
 
 
@@ -49,37 +51,59 @@ def _sink(heap: Entries, row: int, size: int, entry: np.uint64) -> None:
 
 
 @inlined
-def offer(heap: Entries, sizes: Sizes, row: int, score: np.float32, rank: int) -> None:
-    """Keep what is among the best n of its row. -inf is never kept."""
-    entry, size = _entry(score, rank), sizes[row]
-    if size == heap.shape[1]:
-        if entry > heap[row, 0]:
-            _sink(heap, row, size, entry)
-        return
-    if score == -np.inf:
-        return
+def _rise(heap: Entries, row: int, size: int, entry: np.uint64) -> None:
+    """Put an entry at the end of a heap, moving better ones down."""
     hole = size
     while hole > 0 and heap[row, (hole - 1) // 2] > entry:
         heap[row, hole] = heap[row, (hole - 1) // 2]
         hole = (hole - 1) // 2
     heap[row, hole] = entry
-    sizes[row] = size + 1
+
+
+@inlined
+def _insert(heap: Entries, row: int, entry: np.uint64) -> None:
+    """Put an entry in its place in order, moving worse ones on."""
+    for at in range(heap.shape[1] - 1, 0, -1):
+        heap[row, at] = max(heap[row, at], min(heap[row, at - 1], entry))
+    heap[row, 0] = max(heap[row, 0], entry)
+
+
+@inlined
+def offer(heap: Entries, sizes: Sizes, row: int, score: np.float32, rank: int) -> None:
+    """Keep what is among the best n of its row. -inf is never kept."""
+    entry, size, n = _entry(score, rank), sizes[row], heap.shape[1]
+    if score == -np.inf or (size == n and entry < heap[row, n - 1 if n <= FEW else 0]):
+        return
+    if n <= FEW:
+        _insert(heap, row, entry)
+    elif size == n:
+        _sink(heap, row, size, entry)
+    else:
+        _rise(heap, row, size, entry)
+    sizes[row] = min(size + 1, n)
 
 
 @inlined
 def worst(heap: Entries, row: int) -> tuple[np.float32, np.int32]:
-    """Score and rank of the worst that is kept; there must be one."""
-    return _score_of(heap[row, 0]), _rank_of(heap[row, 0])
+    """Score and rank of the worst of a full row."""
+    n = heap.shape[1]
+    entry = heap[row, n - 1 if n <= FEW else 0]
+    return _score_of(entry), _rank_of(entry)
 
 
 @inlined
 def settle(
     heap: Entries, sizes: Sizes, row: int, scores: NDArray[np.float32], ranks: NDArray[np.int32], to: int
 ) -> None:
-    """Empty a heap into row `to` of two tables, best first; -inf and -1 where it holds fewer than they have columns."""
-    for column in range(sizes[row], heap.shape[1]):
+    """Empty a row into row `to` of two tables, best first; -inf and -1 where it holds fewer than they have columns."""
+    n = heap.shape[1]
+    for column in range(sizes[row], n):
         scores[to, column], ranks[to, column] = -np.inf, -1
     for size in range(sizes[row] - 1, -1, -1):
-        scores[to, size], ranks[to, size] = worst(heap, row)
-        _sink(heap, row, size, heap[row, size])
+        at = size if n <= FEW else 0
+        scores[to, size], ranks[to, size] = _score_of(heap[row, at]), _rank_of(heap[row, at])
+        if n <= FEW:
+            heap[row, at] = 0
+        else:
+            _sink(heap, row, size, heap[row, size])
     sizes[row] = 0

@@ -4,6 +4,7 @@ They are ordinary LLVM vector code and give the same bits on every processor, be
 integer one or a single IEEE multiplication or addition whose order is written down here.
 """
 
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -116,100 +117,132 @@ def _multiply_pairs(builder: Any, unsigned: Any, signed: Any) -> Any:
     return builder.trunc(total, ir.VectorType(I16, 16))
 
 
-def _block_scores(context: Any, builder: Any, sig: Any, args: Any) -> list[Any]:
-    """The 16-bit scores of the explanations of one block, 16 a vector.
+def _spread(builder: Any, value: Any, count: int = 16) -> Any:
+    """A number in each lane of a vector."""
+    empty = ir.Constant(ir.VectorType(value.type, count), ir.Undefined)
+    return _pick(builder, builder.insert_element(empty, value, ir.Constant(I32, 0)), [0] * count)
 
-    Arguments: `codes` holds, block after block, for every pair of columns 32 x 2 unsigned bytes; the block; `query`
-    holds in a row, for every pair of columns, 16 times the same two signed bytes; its row; `starts` holds in a row
-    what each explanation begins from; its row; the number of pairs of columns; what to subtract at the end.
-    Sums wrap around, so only the final value has to fit 16 bits.
+
+class _Abreast:
+    """What one pass over a block's codes computes: its 16-bit scores for several queries, 16 explanations a vector.
+
+    Arguments, as `_block_arguments` types them: `codes` holds, block after block, for every pair of columns 32 x 2
+    signed bytes; the block; `queries` holds in a row, for every pair of columns, twice the same two unsigned bytes;
+    `starts` holds in a row what each explanation begins from; `levels`, which of these rows a query takes; `rows`
+    and a place in it from which the numbers of the queries stand. Sums wrap around: only the last has to fit.
     """
-    block, query_row, start_row, pairs, shift = (args[k] for k in (1, 3, 5, 6, 7))
-    groups = range(BLOCK // 16)
 
-    def number(value: int) -> Any:
-        return ir.Constant(I64, value)
+    def __init__(self, context: Any, builder: Any, sig: Any, args: Any, queries: int) -> None:
+        self.context, self.builder, self.sig, self.args = context, builder, sig, args
+        place = [builder.add(args[6], ir.Constant(I64, k)) for k in range(queries)]
+        self.rows = [self.scalar(5, at) for at in place]
+        self.scores = self._run()
 
-    def load(argument: int, at: Any, element: Any, count: int) -> Any:
-        return _load(context, builder, sig.args[argument], args[argument], at, element, count)
+    def load(self, argument: int, at: Any, element: Any, count: int) -> Any:
+        return _load(self.context, self.builder, self.sig.args[argument], self.args[argument], at, element, count)
 
-    positions = builder.extract_value(make_array(sig.args[4])(context, builder, args[4]).shape, 1)
-    start_at = builder.add(builder.mul(start_row, positions), builder.mul(block, number(BLOCK)))
-    sums = [
-        cgutils.alloca_once_value(builder, load(4, builder.add(start_at, number(16 * group)), I16, 16))
-        for group in groups
-    ]
-    code_at = builder.mul(builder.mul(block, pairs), number(2 * BLOCK))
-    query_at = builder.mul(builder.mul(query_row, pairs), number(32))
-    with cgutils.for_range(builder, pairs) as loop:
-        signed = load(2, builder.add(query_at, builder.mul(loop.index, number(32))), I8, 32)
-        for group in groups:
-            inner = builder.add(builder.mul(loop.index, number(2 * BLOCK)), number(32 * group))
-            products = _multiply_pairs(builder, load(0, builder.add(code_at, inner), I8, 32), signed)
-            builder.store(builder.add(builder.load(sums[group]), products), sums[group])
-    return [builder.sub(builder.load(total), _spread(builder, shift)) for total in sums]
+    def data(self, argument: int) -> Any:
+        return make_array(self.sig.args[argument])(self.context, self.builder, self.args[argument]).data
+
+    def scalar(self, argument: int, at: Any) -> Any:
+        return self.builder.load(self.builder.gep(self.data(argument), [at]))
+
+    def width(self, argument: int) -> Any:
+        array = make_array(self.sig.args[argument])(self.context, self.builder, self.args[argument])
+        return self.builder.extract_value(array.shape, 1)
+
+    def _run(self) -> list[list[Any]]:
+        builder, pairs, positions = self.builder, self.width(2), self.width(3)
+        groups, number = range(BLOCK // 16), partial(ir.Constant, I64)
+        first = builder.mul(self.args[1], number(BLOCK))
+        sums = []
+        for row in self.rows:
+            start = builder.add(builder.mul(self.scalar(4, row), positions), first)
+            loaded = [self.load(3, builder.add(start, number(16 * group)), I16, 16) for group in groups]
+            sums.append([cgutils.alloca_once_value(builder, each) for each in loaded])
+        code_at = builder.mul(builder.mul(self.args[1], pairs), number(2 * BLOCK))
+        query_at = [builder.mul(row, pairs) for row in self.rows]
+        with cgutils.for_range(builder, pairs) as loop:
+            inside = builder.add(code_at, builder.mul(loop.index, number(2 * BLOCK)))
+            codes = [self.load(0, builder.add(inside, number(32 * group)), I8, 32) for group in groups]
+            for at, totals in zip(query_at, sums, strict=True):
+                both = self.scalar(2, builder.add(at, loop.index))
+                query = builder.bitcast(_spread(builder, both, 8), ir.VectorType(I8, 32))
+                for code, total in zip(codes, totals, strict=True):
+                    products = _multiply_pairs(builder, query, code)
+                    builder.store(builder.add(builder.load(total), products), total)
+        return [[builder.load(total) for total in totals] for totals in sums]
 
 
-def _spread(builder: Any, value: Any) -> Any:
-    """An int16 in each of 16 lanes."""
-    empty = ir.Constant(ir.VectorType(I16, 16), ir.Undefined)
-    return _pick(builder, builder.insert_element(empty, value, ir.Constant(I32, 0)), [0] * 16)
+def _block_arguments(codes: Any, queries: Any, starts: Any, levels: Any, rows: Any) -> tuple[Any, ...]:
+    return (codes, types.int64, queries, starts, levels, rows, types.int64)
 
 
-def _block_arguments(codes: Any, query: Any, starts: Any) -> tuple[Any, ...]:
-    return (codes, types.int64, query, types.int64, starts, types.int64, types.int64, types.int16)
+def _rate(abreast: int) -> Any:
+    @intrinsic
+    def rate(
+        typing_context: Any, codes: Any, block: Any, queries: Any, starts: Any, levels: Any, rows: Any, first: Any,
+        ratings: Any, place: Any,
+    ) -> Any:  # fmt: skip
+        """Write the scores of a block (see `_Abreast`) to a place in the row of each query."""
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            block, number = _Abreast(context, builder, sig, args, abreast), partial(ir.Constant, I64)
+            across, inside = block.width(7), builder.mul(args[8], number(BLOCK))
+            for row, halves in zip(block.rows, block.scores, strict=True):
+                at = builder.add(builder.mul(row, across), inside)
+                for group, scores in enumerate(halves):
+                    spot = builder.gep(block.data(7), [builder.add(at, number(16 * group))])
+                    builder.store(scores, builder.bitcast(spot, scores.type.as_pointer()), align=2)
+            return context.get_dummy_value()
+
+        return types.void(*_block_arguments(codes, queries, starts, levels, rows), ratings, types.int64), generate
+
+    return rate
+
+
+ABREAST = 4  # queries whose scores one pass over a block computes: their sums stay in registers
+rate_one, rate = _rate(1), _rate(ABREAST)
+
+
+def _lanes_reaching(context: Any, builder: Any, sig: Any, args: Any, at: Any, limit: Any) -> Any:
+    """Bit mask of the 32 int16 from a place on that are `limit` or more."""
+    loaded = _load(context, builder, sig.args[0], args[0], at, I16, BLOCK)
+    return builder.bitcast(builder.icmp_signed(">=", loaded, _spread(builder, limit, BLOCK)), I32)
 
 
 @intrinsic
-def passing(
-    typing_context: Any, codes: Any, block: Any, query: Any, query_row: Any, starts: Any, start_row: Any,
-    pairs: Any, shift: Any, limit: Any,
-) -> Any:  # fmt: skip
-    """Bit mask of the explanations of a block whose score by codes (see `_block_scores`) reaches `limit`."""
+def reaching(typing_context: Any, values: Any, at: Any, limit: Any) -> Any:
+    """Bit mask of the 32 int16 from a place in a table on that are `limit` or more."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        mask = ir.Constant(I32, 0)
-        for group, scores in enumerate(_block_scores(context, builder, sig, args)):
-            reached = builder.icmp_signed(">=", scores, _spread(builder, args[8]))
-            bits = builder.zext(builder.bitcast(reached, I16), I32)
-            mask = builder.or_(mask, builder.shl(bits, ir.Constant(I32, 16 * group)))
-        return mask
+        return _lanes_reaching(context, builder, sig, args, args[1], args[2])
 
-    return types.uint32(*_block_arguments(codes, query, starts), types.int16), generate
+    return types.uint32(values, types.int64, types.int16), generate
 
 
 @intrinsic
-def raise_peaks(
-    typing_context: Any, codes: Any, block: Any, query: Any, query_row: Any, starts: Any, start_row: Any,
-    pairs: Any, shift: Any, peaks: Any,
-) -> Any:  # fmt: skip
-    """Raise each of the 32 int16 in `peaks` to the score by codes of its explanation of the block, if higher."""
+def count_reaching(typing_context: Any, values: Any, at: Any, limit: Any) -> Any:
+    """How many of the 32 int16 from a place in a table on are `limit` or more."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        data = make_array(sig.args[8])(context, builder, args[8]).data
-        for group, scores in enumerate(_block_scores(context, builder, sig, args)):
-            at = builder.gep(data, [ir.Constant(I64, 16 * group)])
-            place = builder.bitcast(at, scores.type.as_pointer())
-            before = builder.load(place, align=2)
-            higher = builder.select(builder.icmp_signed(">", scores, before), scores, before)
-            builder.store(higher, place, align=2)
+        return builder.zext(builder.ctpop(_lanes_reaching(context, builder, sig, args, args[1], args[2])), I64)
+
+    return types.int64(values, types.int64, types.int16), generate
+
+
+@intrinsic
+def raise_peaks(typing_context: Any, values: Any, at: Any, peaks: Any, to: Any) -> Any:
+    """Raise 32 int16 from a place in a table on to those of another table, where these are higher."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        new, old = (_load(context, builder, sig.args[k], args[k], args[k + 1], I16, BLOCK) for k in (0, 2))
+        higher = builder.select(builder.icmp_signed(">", new, old), new, old)
+        spot = builder.gep(make_array(sig.args[2])(context, builder, args[2]).data, [args[3]])
+        builder.store(higher, builder.bitcast(spot, higher.type.as_pointer()), align=2)
         return context.get_dummy_value()
 
-    return types.void(*_block_arguments(codes, query, starts), peaks), generate
-
-
-@intrinsic
-def count_reaching(typing_context: Any, values: Any, limit: Any) -> Any:
-    """How many of the first 32 int16 of an array are `limit` or more."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        loaded = _load(context, builder, sig.args[0], args[0], ir.Constant(I64, 0), I16, BLOCK)
-        empty = ir.Constant(loaded.type, ir.Undefined)
-        limits = _pick(builder, builder.insert_element(empty, args[1], ir.Constant(I32, 0)), [0] * BLOCK)
-        reached = builder.bitcast(builder.icmp_signed(">=", loaded, limits), I32)
-        return builder.zext(builder.ctpop(reached), I64)
-
-    return types.int64(values, types.int16), generate
+    return types.void(values, types.int64, peaks, types.int64), generate
 
 
 @intrinsic

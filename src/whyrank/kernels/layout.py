@@ -37,10 +37,10 @@ def measure(queries: Floats, columns: int, split: int) -> Doubles:
 
 @kernel
 def encode(
-    keys: Floats, norms: Doubles, scale: float, longest: float, codes: NDArray[np.uint8], code_norms: Floats,
+    keys: Floats, norms: Doubles, scale: float, longest: float, codes: NDArray[np.int8], code_norms: Floats,
     code_gaps: Floats,
 ) -> None:  # fmt: skip
-    """Write the codes of every key (key / scale + 128), their norms and the norms of what rounding lost.
+    """Write the codes of every key (key / scale), their norms and the norms of what rounding lost.
 
     Keys longer than `longest` are shortened to it: what that loses stands in their gap.
     """
@@ -51,15 +51,15 @@ def encode(
             code = np.rint(keys[e, j] * factor)
             norm += code * code
             gap += (keys[e, j] / scale - code) ** 2
-            codes[e, j] = np.uint8(code + 128.0)
+            codes[e, j] = np.int8(code)
         code_norms[e], code_gaps[e] = np.sqrt(norm), np.sqrt(gap)
 
 
 @kernel
-def pack(codes: NDArray[np.uint8], explanations: NDArray[np.int32]) -> NDArray[np.uint8]:
-    """Codes in blocks: block x pair of columns x (explanation, side of the pair); 128 where there is none."""
+def pack(codes: NDArray[np.int8], explanations: NDArray[np.int32]) -> NDArray[np.int8]:
+    """Codes in blocks: block x pair of columns x (explanation, side of the pair); 0 where there is none."""
     pairs, blocks = codes.shape[1] // 2, len(explanations) // BLOCK
-    packed = np.full((blocks, pairs, 2 * BLOCK), 128, np.uint8)
+    packed = np.zeros((blocks, pairs, 2 * BLOCK), np.int8)
     for position in range(len(explanations)):
         e, block, lane = explanations[position], position // BLOCK, position % BLOCK
         if e >= 0:
@@ -86,11 +86,20 @@ def bound(base: Floats, norms: Floats, lengths: Floats) -> Floats:
 
 
 @kernel
-def begin(base: Floats, step: float, centre: float, starts: NDArray[np.int16]) -> None:
-    """Write base in units of `step` above `centre`, rounded up; what is far below stays at the lowest start."""
-    for position in range(len(base)):
-        value = np.ceil((np.float64(base[position]) - centre) / step)
-        starts[position] = np.int16(min(max(value, -16384.0), 16383.0))
+def begin(
+    base: Floats, step: float, centre: float, codes: NDArray[np.int8], offset: int, starts: NDArray[np.int16]
+) -> None:
+    """Write base in units of `step` above `centre`, rounded up; what is far below stays at the lowest start.
+
+    Less what the `offset` of a query's unsigned codes adds to the score, modulo 2 ** 16.
+    """
+    for block in range(len(codes)):
+        for lane in range(BLOCK):
+            position, extra = block * BLOCK + lane, 0
+            for pair in range(codes.shape[1]):
+                extra += codes[block, pair, 2 * lane] + codes[block, pair, 2 * lane + 1]
+            value = np.ceil((np.float64(base[position]) - centre) / step)
+            starts[position] = np.int16(int(min(max(value, -16384.0), 16383.0)) - offset * extra)
 
 
 @kernel

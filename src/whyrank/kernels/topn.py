@@ -3,8 +3,12 @@
 Three sieves, each with a bound that no score can exceed, float rounding included:
 1. blocks are walked by falling bound `base + |query| |key|` (a norm per part) until one is below the n-th best, or
    equal to it with nothing that would win a tie;
-2. within a block 8-bit codes give every explanation a score that is too high by a known error at most;
+2. within a block 8-bit codes rate every explanation: its score, off by a known error at most;
 3. only what is left gets its float32 score, which is the only thing ever compared with another score.
+
+Ratings are made for several queries at once and for a stretch of blocks before any is looked at. In the first stretch
+the n-th best rating so far says how far to go on, and what is rated as high is scored first: the rest of the stretch
+and all that follows then meets the score of a real n-th.
 """
 
 from typing import NamedTuple
@@ -14,16 +18,17 @@ from numpy.typing import NDArray
 
 from whyrank.kernels import inlined, kernel
 from whyrank.kernels.heap import Entries, Sizes, offer, settle, worst
-from whyrank.kernels.lanes import BLOCK, count_reaching, dot, lowest_bit, passing, raise_peaks
+from whyrank.kernels.lanes import ABREAST, BLOCK, count_reaching, dot, lowest_bit, raise_peaks, rate, rate_one, reaching
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int32]
 
 TILE = 16  # queries that walk the blocks side by side, so that blocks are read from memory once
-STEP = 8  # blocks between two looks at the threshold: few enough to stay in the nearest cache for a whole tile
-GLANCE = 4  # blocks looked at for a first threshold
-SAMPLE = 8  # one in so many of the blocks ahead is looked at for it
-QUERY_CODE = 63  # largest code of a query: 2 x 255 x 63 fits the 16 bits of a pair
+STEP = 8  # blocks that a whole tile walks before the next: few enough to stay in the nearest cache
+STRETCH = 64  # blocks rated before any explanation is scored
+GLANCE = 4  # blocks rated before the first threshold; then four times as many, and so on
+NEVER = 32768  # above every rating
+QUERY_CODE, QUERY_OFFSET = 63, 64  # largest code of a query, and what makes it unsigned: 2 x 127 x 127 fits 16 bits
 
 
 class Pool(NamedTuple):
@@ -34,8 +39,8 @@ class Pool(NamedTuple):
     ranks: NDArray[np.int32]  # who wins among equals: the lower
     explanations: NDArray[np.int32]
     leaders: NDArray[np.int32]  # per block: the lowest rank
-    codes: NDArray[np.uint8]  # block x pair of columns x (explanation, side of the pair)
-    scale: float  # key = scale * (code - 128), about
+    codes: NDArray[np.int8]  # block x pair of columns x (explanation, side of the pair)
+    scale: float  # key = scale * code, about
     allowances: NDArray[np.float32]  # per block: largest norm of codes, largest norm of what rounding lost
     starts: NDArray[np.int16]  # level x position: base - centre in units of the level's step, rounded up
     steps: NDArray[np.float64]  # per level
@@ -81,85 +86,80 @@ def _find(values: Numbers, low: int, high: int, value: int) -> int:
 
 
 @inlined
-def _encode(
-    query: Floats, k: int, scale: float, step: float, codes: NDArray[np.int16], errors: NDArray[np.float64]
-) -> int:
-    """Write the codes of a query, two columns in one int16, and how far a score by codes can be off.
-
-    Returns what the unsigned codes of the keys add to every score: 128 times the sum of the query's codes.
-    """
-    lost, length, total, factor = 0.0, 0.0, 0, scale / step
-    for pair in range(codes.shape[1] // 16):
+def _encode(query: Floats, k: int, scale: float, step: float, codes: Numbers, errors: NDArray[np.float64]) -> None:
+    """Write the codes of a query, two columns twice in one int32, and how far its ratings can be off."""
+    lost, length, factor = 0.0, 0.0, scale / step
+    for pair in range(codes.shape[1]):
         packed = 0
         for side in range(2):
             exact = query[k, 2 * pair + side] * factor
-            code = int(np.rint(min(max(exact, -QUERY_CODE), QUERY_CODE)))
+            code = np.rint(min(max(exact, -QUERY_CODE), QUERY_CODE))
             lost += (exact - code) ** 2
             length += exact * exact
-            total += code
-            packed |= (code & 255) << (8 * side)
-        for lane in range(16):
-            codes[k, 16 * pair + lane] = np.int16(packed)
+            packed |= (int(code) + QUERY_OFFSET) << (8 * side)
+        codes[k, pair] = packed | packed << 16
     errors[k, 0] = step * np.sqrt(lost)
     errors[k, 1] = step * np.sqrt(length)
-    return 128 * total
 
 
 @inlined
-def _sieve(
-    codes: NDArray[np.uint8], starts: NDArray[np.int16], level: int, order: Numbers, cell: int, first: int, last: int,
-    query_codes: NDArray[np.int8], k: int, shift: int, allowances: Floats, errors: NDArray[np.float64],
-    threshold: float, step: float, explanations: Numbers, found: Numbers,
-) -> int:  # fmt: skip
-    """Write to `found` what could reach the threshold in blocks first..last of a cell's order; returns how many."""
-    count, pairs, inverse, small = 0, codes.shape[1], 1.0 / step, np.int16(shift)
+def _rate(
+    codes: NDArray[np.int8], starts: NDArray[np.int16], order: Numbers, cell: int, begin: int, first: int, last: int,
+    query_codes: Numbers, levels: NDArray[np.int64], rows: NDArray[np.int64], count: int, reach: NDArray[np.int64],
+    ratings: NDArray[np.int16],
+) -> None:  # fmt: skip
+    """Rate blocks first..last of a cell's order, of which `begin` is the first in `ratings`, for the queries `rows`.
+
+    Queries are rated abreast, as far as the furthest of them reaches. After the last of `count` there must be more in
+    `rows`: queries that may be rated, too.
+    """
+    for start in range(first, last, STEP):
+        for at in range(0, count, ABREAST):
+            furthest = 0
+            for j in range(ABREAST):
+                furthest = max(furthest, reach[rows[at + j]])
+            for place in range(start, min(start + STEP, last, furthest)):
+                block = order[cell, place]
+                if count - at == 1:
+                    rate_one(codes, block, query_codes, starts, levels, rows, at, ratings, place - begin)
+                else:
+                    rate(codes, block, query_codes, starts, levels, rows, at, ratings, place - begin)
+
+
+@inlined
+def _nth(ratings: NDArray[np.int16], k: int, first: int, last: int, peaks: NDArray[np.int16], n: int) -> int:
+    """About the n-th best rating of a query when blocks first..last come to those that made its peaks so far.
+
+    The peaks of the 32 lanes belong to 32 explanations, so n of them are rated as high. Above 0, or `NEVER`: ratings
+    near the lowest start may stand for an explanation that is not allowed, or is far below what its start says.
+    """
     for place in range(first, last):
-        block = order[cell, place]
-        error = errors[k, 0] * allowances[block, 0] + errors[k, 1] * allowances[block, 1] + errors[k, 2]
-        limit = np.floor((threshold - error) * inverse - 0.01)
-        if limit > 32767.0:
-            continue
-        limit = np.int16(max(limit, -32768.0))
-        mask = passing(codes, block, query_codes, k, starts, level, pairs, small, limit)
+        raise_peaks(ratings, k * ratings.shape[1] + place * BLOCK, peaks, k * BLOCK)
+    reached = 0
+    for bit in range(14, 5, -1):
+        if count_reaching(peaks, k * BLOCK, np.int16(reached | (1 << bit))) >= n:
+            reached |= 1 << bit
+    return reached if reached > 0 else NEVER
+
+
+@inlined
+def _gather(
+    ratings: NDArray[np.int16], k: int, order: Numbers, cell: int, first: int, last: int, limit: int, above: int,
+    explanations: Numbers, found: Numbers,
+) -> int:  # fmt: skip
+    """Write to `found` the explanations of blocks first..last that are rated limit..above-1; returns how many."""
+    lowest, highest = np.int16(min(max(limit, -32768), 32767)), np.int16(min(above, 32767))
+    count, at = 0, k * ratings.shape[1]
+    for place in range(first, last):
+        mask = reaching(ratings, at + (place - first) * BLOCK, lowest)
+        if above < NEVER:
+            mask &= ~reaching(ratings, at + (place - first) * BLOCK, highest)
         while mask != 0:
-            e = explanations[block * BLOCK + lowest_bit(mask)]
+            e = explanations[order[cell, place] * BLOCK + lowest_bit(mask)]
             mask &= mask - np.uint32(1)
             found[count] = e
             count += e >= 0
     return count
-
-
-@inlined
-def _reached(peaks: NDArray[np.int16], n: int) -> int:
-    """The largest number from 0 on that at least n peaks reach, 0 also if there is none: bit by bit."""
-    reached = 0
-    for bit in range(14, -1, -1):
-        if count_reaching(peaks, np.int16(reached | (1 << bit))) >= n:
-            reached |= 1 << bit
-    return reached
-
-
-@inlined
-def _look_ahead(
-    codes: NDArray[np.uint8], starts: NDArray[np.int16], level: int, order: Numbers, cell: int, first: int, last: int,
-    query_codes: NDArray[np.int8], k: int, shift: int, allowances: Floats, errors: NDArray[np.float64],
-    step: float, n: int, peaks: NDArray[np.int16],
-) -> float:  # fmt: skip
-    """A score above the level's centre that n explanations of blocks first..last reach, -inf if none is sure.
-
-    The peaks of the 32 lanes belong to 32 explanations, so the n-th highest less the largest error will do. Peaks
-    near the lowest start may stand for an explanation that is not allowed, or is far below what its start says.
-    """
-    error, pairs, small = 0.0, codes.shape[1], np.int16(shift)
-    for lane in range(BLOCK):
-        peaks[lane] = -32768
-    for place in range(first, last):
-        block = order[cell, place]
-        error = max(error, errors[k, 0] * allowances[block, 0] + errors[k, 1] * allowances[block, 1])
-        raise_peaks(codes, block, query_codes, k, starts, level, pairs, small, peaks)
-    nth = _reached(peaks, n)
-    # Less one step for the rounding up of the start.
-    return (nth - 1.01) * step - error - 2.0 * errors[k, 2] if nth > 0 else -np.inf
 
 
 @inlined
@@ -191,41 +191,6 @@ def _judge(
 
 
 @inlined
-def _first_floor(
-    codes: NDArray[np.uint8], starts: NDArray[np.int16], level: int, order: Numbers, bounds: Floats, cell: int,
-    query_codes: NDArray[np.int8], k: int, shift: int, allowances: Floats, errors: NDArray[np.float64],
-    step: float, centre: float, floor: float, n: int, peaks: NDArray[np.int16],
-) -> float:  # fmt: skip
-    """A floor to begin with: from a glance at the first blocks, then, if many still reach it, from a part of those."""
-    blocks = order.shape[1]
-    ahead = min(GLANCE, blocks)
-    for _ in range(2):
-        reached = centre + _look_ahead(
-            codes,
-            starts,
-            level,
-            order,
-            cell,
-            0,
-            ahead,
-            query_codes,
-            k,
-            shift,
-            allowances,
-            errors,
-            step,
-            n,
-            peaks,
-        )
-        floor = max(floor, float(np.float32(reached - abs(reached) * 2.0**-22)))
-        reaching = _count_reaching(bounds, cell, 0, blocks, floor)
-        if reaching // SAMPLE <= ahead:
-            break
-        ahead = reaching // SAMPLE
-    return floor
-
-
-@inlined
 def _try_bonuses(
     keys: Floats, base: Floats, tie_ranks: Numbers, query: Floats, k: int, bonus: Numbers, values: Floats, low: int,
     high: int, floor: float, heap: Entries, sizes: Sizes,
@@ -248,57 +213,88 @@ def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) 
     queries, rows, jobs, levels, norms, floors, indptr, bonus, values = batch
     scores, ranks = best
     width, blocks, n = keys.shape[1], order.shape[1], scores.shape[1]
-    heap, sizes = np.empty((min(TILE, len(rows)), n), np.uint64), np.zeros(TILE, np.int64)
-    columns, visited, scored = min(queries.shape[1], width), 0, 0
-    query, errors = np.zeros((TILE, width), np.float32), np.zeros((TILE, 3))
-    twins = np.zeros((TILE, codes.shape[1] * 16), np.int16)
-    query_codes, peaks = twins.view(np.int8), np.zeros(BLOCK, np.int16)
-    found, exact = np.zeros(STEP * BLOCK + 1, np.int32), np.zeros(STEP * BLOCK, np.float32)
-    floor, shifts, going = np.zeros(TILE, np.float32), np.zeros(TILE, np.int64), np.zeros(TILE, np.bool_)
+    columns, visited, scored, tile = min(queries.shape[1], width), 0, 0, min(TILE, len(rows))
+    heap, sizes = np.zeros((tile, n), np.uint64), np.zeros(tile, np.int64)
+    query, query_codes = np.zeros((tile, width), np.float32), np.empty((tile, codes.shape[1]), np.int32)
+    errors, most, peaks = np.empty((tile, 3)), np.empty(2), np.empty((tile, BLOCK), np.int16)
+    ratings, nth = np.empty((tile, STRETCH * BLOCK), np.int16), np.empty(tile, np.int64)
+    found, exact = np.empty(STRETCH * BLOCK + 1, np.int32), np.empty(STRETCH * BLOCK, np.float32)
+    floor, level, reach = np.empty(tile, np.float32), np.empty(tile, np.int64), np.empty(tile, np.int64)
+    going, rating = np.empty(tile, np.int64), np.empty(tile + ABREAST, np.int64)
     for job in range(first_job, last_job):
         cell, begin, count = jobs[job, 0], jobs[job, 1], jobs[job, 2] - jobs[job, 1]
         for k in range(count):
-            row = rows[begin + k]
-            level, going[k], floor[k] = levels[row], True, floors[row]
+            row, going[k], nth[k] = rows[begin + k], k, NEVER
+            level[k], floor[k] = levels[row], floors[row]
             for j in range(columns):
                 query[k, j] = queries[row, j]
-            shifts[k] = _encode(query, k, scale, steps[level], twins, errors)
+            for lane in range(BLOCK):
+                peaks[k, lane] = -32768
+            _encode(query, k, scale, steps[level[k]], query_codes, errors)
             errors[k, 2] = norms[row] * rounding
             low, high = indptr[row], indptr[row + 1]
             if low < high:
                 _try_bonuses(keys, base, tie_ranks, query, k, bonus, values, low, high, floor[k], heap, sizes)
             scored += high - low
-            if n <= BLOCK:
-                floor[k] = _first_floor(
-                    codes, starts, level, order, bounds, cell, query_codes, k, shifts[k], allowances, errors,
-                    steps[level], centres[level] - margins[level], floor[k], n, peaks,
-                )  # fmt: skip
-        for start in range(0, blocks, STEP):
-            stop, left = min(start + STEP, blocks), 0
-            for k in range(count):
-                if not going[k]:
-                    continue
-                row = rows[begin + k]
-                level, threshold, tie = levels[row], floor[k], np.int32(-1)
+        # Where ratings cannot tell an n-th best, or all they say is known, scores come soon.
+        stretch = STRETCH if n <= BLOCK and norms[rows[begin]] > 0.0 else STEP
+        left, start, stop = count, 0, min(stretch, blocks)
+        while left > 0 and start < blocks:
+            rated, most[0], most[1] = start, 0.0, 0.0
+            for at in range(left):
+                k = going[at]
                 if sizes[k] == n:
                     lowest, tie = worst(heap, k)
-                    threshold = max(threshold, lowest)
-                reaching = _count_reaching(bounds, cell, start, stop, threshold)
-                if 0 <= tie < leaders[order[cell, start]] and bounds[cell, start] == lowest:
-                    reaching = 0  # every tie would be lost, here and in all later blocks
-                kept = _sieve(
-                    codes, starts, level, order, cell, start, start + reaching, query_codes, k, shifts[k],
-                    allowances, errors, threshold - centres[level], steps[level], explanations, found,
-                )  # fmt: skip
-                if kept > 0:
+                    floor[k] = max(floor[k], lowest)
+                reach[k] = start + _count_reaching(bounds, cell, start, stop, floor[k])
+                if sizes[k] == n and bounds[cell, start] == lowest and tie < leaders[order[cell, start]]:
+                    reach[k] = start  # every tie would be lost, here and in all later blocks
+            while True:
+                further, furthest = 0, rated
+                for at in range(left):
+                    rating[further] = going[at]
+                    further += reach[going[at]] > rated
+                    furthest = max(furthest, reach[going[at]])
+                if further == 0:
+                    break
+                rating[further : further + ABREAST] = rating[further - 1]
+                ahead = min(furthest, max(GLANCE, 4 * rated)) if start == 0 else furthest
+                for place in range(rated, ahead):
+                    block = order[cell, place]
+                    most[0], most[1] = max(most[0], allowances[block, 0]), max(most[1], allowances[block, 1])
+                _rate(
+                    codes, starts, order, cell, start, rated, ahead, query_codes, level, rating, further, reach, ratings
+                )
+                for at in range(further if start == 0 and n <= BLOCK else 0):
+                    k = rating[at]
+                    nth[k] = _nth(ratings, k, rated, min(ahead, reach[k]), peaks, n)
+                    if nth[k] < NEVER:
+                        # One step for the rounding up of the start.
+                        error = errors[k, 0] * most[0] + errors[k, 1] * most[1] + 2.0 * errors[k, 2]
+                        sure = centres[level[k]] - margins[level[k]] + (nth[k] - 1.01) * steps[level[k]] - error
+                        floor[k] = max(floor[k], np.float32(sure - abs(sure) * 2.0**-22))
+                        reach[k] = _count_reaching(bounds, cell, 0, stop, floor[k])
+                rated = ahead
+            still = 0
+            for at in range(left):
+                k = going[at]
+                low, high, above = indptr[rows[begin + k]], indptr[rows[begin + k] + 1], NEVER
+                for part in range(0 if nth[k] < NEVER else 1, 2):
+                    limit = nth[k]
+                    if part == 1:
+                        error = errors[k, 0] * most[0] + errors[k, 1] * most[1] + errors[k, 2]
+                        lowest_rating = np.floor((floor[k] - centres[level[k]] - error) / steps[level[k]] - 0.01)
+                        limit = int(min(max(lowest_rating, -32768.0), 32767.0))
+                    kept = _gather(ratings, k, order, cell, start, reach[k], limit, above, explanations, found)
                     _judge(
-                        keys, base, tie_ranks, query, k, found, kept, exact, bonus, indptr[row], indptr[row + 1],
-                        threshold, heap, sizes,
+                        keys, base, tie_ranks, query, k, found, kept, exact, bonus, low, high, floor[k], heap, sizes
                     )  # fmt: skip
-                visited, scored, going[k] = visited + reaching, scored + kept, start + reaching == stop
-                left += going[k]
-            if left == 0:
-                break
+                    if sizes[k] == n:
+                        floor[k] = max(floor[k], worst(heap, k)[0])
+                    scored, above = scored + kept, nth[k]
+                visited, nth[k], going[still] = visited + reach[k] - start, NEVER, k
+                still += reach[k] == stop
+            left, start, stop = still, stop, min(stop + stretch, blocks)
         for k in range(count):
             settle(heap, sizes, k, scores, ranks, rows[begin + k])
     return visited, scored
@@ -311,7 +307,7 @@ def search_given(
 ) -> None:  # fmt: skip
     """Rank for `rows` first..last only the explanations given for each; a bonus counts for those given."""
     width, n = keys.shape[1], best.scores.shape[1]
-    query, heap, sizes = np.zeros((1, width), np.float32), np.empty((1, n), np.uint64), np.zeros(1, np.int64)
+    query, heap, sizes = np.zeros((1, width), np.float32), np.zeros((1, n), np.uint64), np.zeros(1, np.int64)
     columns = min(batch.queries.shape[1], width)
     for place in range(first, last):
         row = batch.rows[place]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from whyrank.kernels import layout as kernels
 from whyrank.kernels.lanes import BLOCK, LANES
-from whyrank.kernels.topn import QUERY_CODE, Pool
+from whyrank.kernels.topn import QUERY_CODE, QUERY_OFFSET, Pool
 
 # Norms of queries are rounded up to this many steps per doubling: finer cells bound tighter but share less.
 CELLS_PER_DOUBLING = 8
@@ -37,7 +37,7 @@ class Keys:
         self.reach = 126.0 - 0.5 * math.sqrt(max(columns, 1))  # of a code vector, before it is rounded
         longest = float(np.quantile(whole, 0.999)) if count else 0.0
         self.scale = longest / self.reach if longest > 0.0 else 1.0
-        self.codes = np.empty((count, 2 * max(1, -(-columns // 2))), np.uint8)
+        self.codes = np.empty((count, 2 * max(1, -(-columns // 2))), np.int8)
         self.code_norms, self.code_gaps = np.empty(count, np.float32), np.empty(count, np.float32)
         kernels.encode(self.padded, whole, self.scale, longest, self.codes, self.code_norms, self.code_gaps)
 
@@ -119,7 +119,7 @@ class View:
 
     def _add_level(self, level: int) -> None:
         starts = np.empty((1, len(self._base)), np.int16)
-        kernels.begin(self._base, 2.0 ** (level / 2), self._centre(level), starts[0])
+        kernels.begin(self._base, 2.0 ** (level / 2), self._centre(level), self.layout.codes, QUERY_OFFSET, starts[0])
         self._starts = np.concatenate([self._starts, starts])
         self._levels.append(level)
 

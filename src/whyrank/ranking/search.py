@@ -7,13 +7,14 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from whyrank.crew import standing_crew
 from whyrank.errors import ParameterError
 from whyrank.kernels import layout as kernels
 from whyrank.kernels import topn
@@ -23,7 +24,7 @@ from whyrank.ranking.layout import Keys, Layout, View
 from whyrank.ranking.request import Candidates, Request, check_rows, check_size, jobs_of
 
 MANY = 1024  # queries of one call that are worth a layout of their own for a filter or a boost
-FEW = 64  # queries that one thread answers sooner than threads are started
+PIECE = 128  # queries that are worth a task of their own
 KEPT = 16  # base vectors kept for later calls
 
 Result = TypeVar("Result")
@@ -228,7 +229,7 @@ class Search:
                 pool = view.pool()
             batch = request.batch(some, jobs_of(places, counts[part]))
             work = partial(topn.search, pool, batch, request.best)
-            for seen, tried in _share(work, len(batch.jobs), threads if len(some) > FEW else 1):
+            for seen, tried in _share(work, len(batch.jobs), len(some), threads):
                 visited, scored = visited + seen, scored + tried
         return visited, scored
 
@@ -243,14 +244,14 @@ class Search:
         """Rank only the candidates of some rows of a request."""
         batch = request.batch(rows, np.empty((0, 3), np.int64))
         work = partial(topn.search_given, self._prepared.padded, base, self._ranks, batch, request.best, *candidates)
-        _share(work, len(rows), threads if len(rows) > FEW else 1)
+        _share(work, len(rows), len(rows), threads)
 
 
-def _share(work: Callable[[int, int], Result], count: int, threads: int | None) -> list[Result]:
+def _share(work: Callable[[int, int], Result], count: int, queries: int, threads: int | None) -> list[Result]:
     """Do work(first, last) over pieces of 0..count in threads; the kernels release the interpreter."""
     threads = threads or os.cpu_count() or 1
-    if threads == 1:
+    pieces = min(8 * threads, queries // PIECE)
+    if threads == 1 or pieces < 2:
         return [work(0, count)]
-    cuts = np.linspace(0, count, 8 * threads + 1).astype(int).tolist()
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, cuts[:-1], cuts[1:]))
+    cuts = np.linspace(0, count, pieces + 1).astype(int).tolist()
+    return standing_crew(threads).run([partial(work, first, last) for first, last in pairwise(cuts)])

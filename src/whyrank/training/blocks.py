@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from whyrank.crew import Crew
 from whyrank.kernels.pairwise import Rates, pairwise_task
 from whyrank.kernels.rng import key_of
 from whyrank.kernels.triple import TripleRates, triple_task
-from whyrank.training.crew import Crew
 from whyrank.training.passes import PairwisePass, Pass, Settings, sharing
 from whyrank.training.shards import Layout, Partition, default_shards, draw_partitions
 from whyrank.training.storage import Storage

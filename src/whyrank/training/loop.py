@@ -13,12 +13,12 @@ from types import FrameType, TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
+from whyrank.crew import Crew
 from whyrank.errors import ParameterError, TrainingError
 from whyrank.kernels.rng import key_of
 from whyrank.kernels.start import draw_one_per_record
 from whyrank.training import checkpoint as checkpoints
 from whyrank.training.blocks import BlockSolver
-from whyrank.training.crew import Crew
 from whyrank.training.loss import SampleLoss
 from whyrank.training.monitor import Epoch, Monitor
 from whyrank.training.passes import Pass, Settings, Table, check

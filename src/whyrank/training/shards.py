@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from whyrank.crew import Crew
 from whyrank.kernels.negatives import Known, build_filters
 from whyrank.kernels.rng import key_of, shuffled
 from whyrank.kernels.shards import Sorting, count_blocks, fill_blocks, rows_of_groups, shard_numbers
 from whyrank.kernels.triple import Entries
-from whyrank.training.crew import Crew
 from whyrank.training.passes import Ints, PairwisePass, Pass, Table, positives
 
 NOTHING = np.empty(0, np.int32)

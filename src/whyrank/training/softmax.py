@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from whyrank.crew import Crew
 from whyrank.data.csr import CSR
 from whyrank.errors import TrainingError
 from whyrank.kernels import profile as kernels
-from whyrank.training.crew import Crew
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from types import TracebackType
 from typing import TypeVar
 
@@ -38,7 +40,8 @@ class Crew:
             work()
         finally:
             for helper in helpers:
-                helper.result()
+                if not helper.cancel():  # one that has not begun would find nothing to do
+                    helper.result()
         return [results[number] for number in range(len(tasks))]
 
     def __enter__(self) -> Crew:
@@ -49,3 +52,14 @@ class Crew:
     ) -> None:
         if self._others is not None:
             self._others.shutdown(wait=True)
+
+
+def standing_crew(threads: int) -> Crew:
+    """A crew that stays for work too short to start threads for; anyone may use it at any time."""
+    return _crew(os.getpid(), threads)
+
+
+@cache
+def _crew(process: int, threads: int) -> Crew:
+    """One for each process: threads do not survive a fork."""
+    return Crew(threads)
