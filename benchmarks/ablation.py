@@ -16,7 +16,8 @@ import numpy as np
 
 import whyrank as wr
 from whyrank.data import read_splits
-from whyrank.training.softmax import Side, Task
+from whyrank.training.records import Side
+from whyrank.training.softmax import Task
 
 
 @dataclass(kw_only=True, eq=False)

@@ -1,11 +1,12 @@
 """How much better than Profile could reasons be ranked? An answer from above: everything we have, stacked.
 
-    python benchmarks/headroom.py split [--config FOLDER]
+    python benchmarks/headroom.py split [--config FOLDER] [--dates TRIPLETS.tsv.gz]
 
 Boosted trees rank the 60 best of each validation pair anew. They see the scores and ranks of Profile (three seeds),
 PITF, BPER and COUNTS, all counts, and what the user says of items like this one and users like this one say of it;
 five-fold cross-validation over the validation pairs of split 1. Too slow to serve, and it learns from validation: a
-bound, not a model. `--config` takes settings as `whyrank tune` writes them.
+bound, not a model. `--config` takes settings as `whyrank tune` writes them. `--dates` takes rows of user, item,
+explanation and day (2011-05-09) without a header, and adds what the user said in the same month and in those around it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import scipy.sparse as sp
 from scipy.sparse.linalg import norm
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -31,6 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("split", type=Path)
     parser.add_argument("--config", type=Path, help="a folder of settings, MODEL.json each")
+    parser.add_argument("--dates", type=Path, help="triplets with the day of each")
     arguments = parser.parse_args()
     split = wr.read_split(arguments.split)
     check = split.validation
@@ -45,7 +48,11 @@ def main() -> None:
     plain = np.stack(list(features(split.train, check, scores, best)), axis=2)
     around = np.stack(list(surroundings(split.train, check, best)), axis=2)
     found = np.take_along_axis(relevant, best, 1)
-    for name, table in (("stacked", plain), ("stacked, with neighbours", np.concatenate([plain, around], axis=2))):
+    tables = {"stacked": plain, "stacked, with neighbours": np.concatenate([plain, around], axis=2)}
+    if arguments.dates:
+        recent = np.stack(list(months_around(split.train, check, arguments.dates, best)), axis=2)
+        tables["stacked, with neighbours and dates"] = np.concatenate([plain, around, recent], axis=2)
+    for name, table in tables.items():
         print(f"| {name} | {quality(cross_validated(table, found), found):.3f} |", flush=True)
     print(f"| every relevant one first | {quality(relevant.astype(float), relevant):.3f} |")
 
@@ -116,6 +123,31 @@ def surroundings(train: wr.Triplets, check: wr.Triplets, best: Any) -> Iterator[
                 shares[pair] = alike**2 @ here / max((alike**2).sum(), 1e-6)
                 nearest[pair] = (here * alike[:, None]).max(0)
         yield from (shares, nearest)
+
+
+def months_around(train: wr.Triplets, check: wr.Triplets, dates: Path, best: Any) -> Iterator[Any]:
+    """How often the user said it in the month of the pair and around it, and in which share of all said then."""
+    table = pl.read_csv(dates, separator="\t", has_header=False, quote_char=None, infer_schema=False)
+    user, item, _, day = table.columns[:4]
+    month = pl.col(day).str.slice(0, 4).cast(pl.Int32) * 12 + pl.col(day).str.slice(5, 2).cast(pl.Int32)
+    first = table.group_by(pl.col(user).alias("user"), pl.col(item).alias("item")).agg(month.min().alias("month"))
+
+    def months(records: wr.Triplets) -> Any:
+        users, items = records.users.terms(records.record_user), records.items.terms(records.record_item)
+        pairs = pl.DataFrame({"user": users, "item": items})
+        return pairs.join(first, on=["user", "item"], how="left", maintain_order="left")["month"].to_numpy()
+
+    said, then, now = matrix(train.record_explanations, len(train.explanations)), months(train), months(check)
+    order = np.argsort(train.record_user, kind="stable")
+    ends = np.cumsum(np.bincount(train.record_user, minlength=len(train.users)))
+    for kept in (0.0, 0.5, 0.8):  # of the weight, a month further away
+        counts, shares = np.zeros(best.shape), np.zeros(best.shape)
+        for pair, row in enumerate(check.record_user):
+            records = order[ends[row - 1] if row else 0 : ends[row]]
+            weights = kept ** np.abs(then[records] - now[pair])
+            counts[pair] = weights @ said[records][:, best[pair]]
+            shares[pair] = counts[pair] / max(weights @ said[records].sum(1).A1, 1.0)
+        yield from (counts, shares)
 
 
 def cross_validated(table: Any, found: Any) -> Any:

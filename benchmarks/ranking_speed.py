@@ -1,11 +1,12 @@
 """Exact top-10 reasons: pairs a second against numpy, faiss IndexFlatIP and torch on the same fitted BPER.
 
 python benchmarks/ranking_speed.py TRIPLETS.parquet      users with 3 or more pairs, explanations said 5 times or more
-python benchmarks/ranking_speed.py yelp --published      simulated data of that preset's size
-BPER learns by default as its algorithm is printed, --published as its authors' code does it: an epoch draws as many
-triplets as there are records, and factors start within 0.005. Best of --repeat rounds in which all take their turn;
-ratios are to faiss with as many threads. --joint adds exact joint ranking of BPER-J: time against all pairs scored, and
-how often the two steps of the paper find other pairs.
+python benchmarks/ranking_speed.py yelp                  simulated data of that preset's size
+Two ways to train: `printed`, the algorithm as it is printed, which is BPER's default, and `published`, as its authors'
+code does it: an epoch draws as many triplets as there are records, and factors start within 0.005. Two sizes of a call:
+faiss multiplies matrices only for large ones. Best of --repeat rounds in which all take their turn; ratios are to faiss
+with as many threads. --joint adds exact joint ranking of BPER-J: time against all pairs scored, and how often the two
+steps of the paper find other pairs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,37 +29,66 @@ from whyrank.ranking.joint import PartBound, top_pairs
 N = 10
 
 
+TRAININGS: dict[str, dict[str, Any]] = {
+    "printed": {},
+    "published": {"epoch_unit": "records", "factor_range": 0.005},
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", help="a Parquet file of triplets, or a preset to simulate")
     parser.add_argument("--epochs", type=int, default=500)
-    parser.add_argument("--published", action="store_true", help="train as the authors' code does")
+    parser.add_argument("--trained", nargs="+", choices=TRAININGS, default=list(TRAININGS))
     parser.add_argument("--whole", action="store_true", help="the file as it is, with nobody left out")
     parser.add_argument("--bias-start", default="popularity", choices=["popularity", "zero"])
     parser.add_argument("--mu", type=float, default=0.7)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--sample", type=int, default=2000, help="pairs in a call of each rival; 0: all")
+    parser.add_argument("--calls", nargs="+", type=int, default=[2000, 10_000], help="pairs in a call of each rival")
     parser.add_argument(
         "--joint", type=int, default=0, metavar="USERS", help="also rank pairs jointly for so many users"
     )
     arguments = parser.parse_args()
     split = triplets_of(arguments.data, arguments.whole).split(seed=0)
-    options = {"epochs": arguments.epochs, "bias_start": arguments.bias_start, "mu": arguments.mu}
-    if arguments.published:
-        options |= {"epoch_unit": "records", "factor_range": 0.005}
-    began = time.perf_counter()
-    model = (wr.BPERJ if arguments.joint else wr.BPER)(**options).fit(split.train)
-    pairs = split.test.record_user, split.test.record_item
-    report: dict[str, Any] = {"data": Path(arguments.data).name, **options}
-    report |= {"fit_seconds": round(time.perf_counter() - began, 1)}
+    pairs, notes = (split.test.record_user, split.test.record_item), []
+    name, pool = Path(arguments.data).name, len(split.train.explanations)
+    print(f"{name}: BPER of {arguments.epochs} epochs, {pool:,} explanations; pairs a second\n")
+    print(
+        "| trained as | pool rated / scored | pairs a call | threads | whyrank | numpy | faiss | torch | times faiss |"
+    )
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
+    for training in arguments.trained:
+        options = {"epochs": arguments.epochs, "bias_start": arguments.bias_start, "mu": arguments.mu}
+        model = (wr.BPERJ if arguments.joint else wr.BPER)(**options, **TRAININGS[training]).fit(split.train)
+        queries, search = model.queries(*pairs), model.search()
+        for calls in arguments.calls:
+            some = queries[np.random.default_rng(0).permutation(len(queries))[:calls]]
+            visits = search.visits(some, N)
+            for threads in (1, 2):
+                best = fastest(rivals(model, some, threads), arguments.repeat)
+                speed = " | ".join(f"{len(some) / seconds:,.0f}" for seconds in best.values())
+                print(
+                    f"| {training} | {visits.filtered:.1%} / {visits.scored:.2%} | {len(some):,} | {threads} | {speed} "
+                    f"| {best['faiss'] / best['whyrank']:.1f} |",
+                    flush=True,
+                )
+        notes.append(f"{training}: " + ", ".join(remarks(model, split, queries)))
+        if arguments.joint:
+            notes.append(json.dumps(joint(model, arguments.joint)))
+    print("\n" + "\n".join(notes))
+
+
+def remarks(model: Any, split: Any, queries: Any) -> Iterator[str]:
+    """How long all test pairs take, and one; how well they are ranked."""
+    search = model.search()
+    for threads in (1, 2):
+        taken = fastest({"all": partial(search.top, queries, N, threads=threads)}, 3)["all"]
+        yield f"all {len(queries):,} test pairs in one call {taken:.3g} s with {threads} thread{'s' * (threads > 1)}"
+    single = fastest({"one": lambda: [search.top(queries[k : k + 1], N) for k in range(100)]}, 3)["one"]
+    yield f"a call of one pair {1e4 * single:.0f} microseconds"
     if split.validation.records:
         quality = wr.evaluate(model, split.validation, items=False, beyond_accuracy=False).explanation["ndcg_paper"]
-        report |= {"ndcg_on_validation_percent": round(100 * quality, 3)}
-    report |= {"pairs": len(pairs[0]), "pool": len(model.keys())}
-    report |= against_rivals(model, pairs, arguments.sample or len(pairs[0]), arguments.repeat)
-    if arguments.joint:
-        report["joint"] = joint(model, arguments.joint)
-    print(json.dumps(report, indent=1))
+        yield f"NDCG@10 on validation {quality:.2%}"
 
 
 def triplets_of(data: str, whole: bool = False) -> wr.Triplets:
@@ -74,43 +105,19 @@ def triplets_of(data: str, whole: bool = False) -> wr.Triplets:
     return wr.Triplets.from_frame(frame)
 
 
-def against_rivals(model: Any, pairs: tuple[Any, Any], sample: int, repeat: int) -> dict[str, Any]:
-    keys, queries, search = model.keys(), model.queries(*pairs), model.search()
-    some = queries[np.random.default_rng(0).permutation(len(queries))[:sample]]
-    report: dict[str, Any] = {}
-    began = time.perf_counter()
-    search.top(queries[:1], N)
-    report["first_call_seconds"] = round(time.perf_counter() - began, 3)
-    for threads in (1, 2):
-        rivals = {"whyrank": lambda threads=threads: search.top(some, N, threads=threads)}
-        rivals |= brute_force(keys, some, threads)
-        best = fastest(rivals, repeat)
-        speed = {name: round(len(some) / seconds) for name, seconds in best.items()}
-        everything = fastest({"all": lambda threads=threads: search.top(queries, N, threads=threads)}, 1)["all"]
-        report[f"threads_{threads}"] = {
-            "pairs_per_second": speed,
-            "times_faiss": round(best["faiss"] / best["whyrank"], 1),
-            "all_test_pairs_seconds": round(everything, 3),
-            "all_test_pairs_per_second": round(len(queries) / everything),
-            "all_times_faiss": round(best["faiss"] / len(some) * len(queries) / everything, 1),
-        }
-    single = fastest({"one": lambda: [search.top(some[k : k + 1], N) for k in range(100)]}, repeat)["one"]
-    visits = search.visits(some, N)
-    return report | {
-        "one_pair_a_call_microseconds": round(single * 1e4, 1),
-        "share_of_pool_filtered": round(visits.filtered, 5),
-        "share_of_pool_scored": round(visits.scored, 5),
-    }
-
-
-def brute_force(keys: Any, queries: Any, threads: int) -> dict[str, Callable[[], object]]:
+def rivals(model: Any, queries: Any, threads: int) -> dict[str, Callable[[], object]]:
+    """Each answers all queries with so many threads: in one call, or as fits a cache."""
     import faiss
     import torch
     from threadpoolctl import threadpool_limits
 
+    keys, search = model.keys(), model.search()
     index, table = faiss.IndexFlatIP(keys.shape[1]), torch.from_numpy(keys)
     index.add(keys)
     batches = [queries[start : start + 128] for start in range(0, len(queries), 128)]
+
+    def by_whyrank() -> None:
+        search.top(queries, N, threads=threads)
 
     def by_numpy() -> None:
         with threadpool_limits(threads):
@@ -126,7 +133,7 @@ def brute_force(keys: Any, queries: Any, threads: int) -> dict[str, Callable[[],
         for batch in batches:
             torch.topk(torch.from_numpy(batch) @ table.T, N)
 
-    return {"numpy": by_numpy, "faiss": by_faiss, "torch": by_torch}
+    return {"whyrank": by_whyrank, "numpy": by_numpy, "faiss": by_faiss, "torch": by_torch}
 
 
 def fastest(rivals: dict[str, Callable[[], object]], repeat: int) -> dict[str, float]:

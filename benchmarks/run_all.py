@@ -27,7 +27,7 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
     "training_speed": ("triplets",),
     "training_scale": (),
     "profile_speed": ("amazon", "--fits", "1"),
-    "ranking_speed": ("triplets", "--published", "--sample", "0"),
+    "ranking_speed": ("triplets",),
     "mining_speed": ("reviews",),
     "bper_plus": ("triplets", "--parts", "speed"),
     "service_load": (),

@@ -20,9 +20,9 @@ from whyrank.models.neighbours import RICF, RUCF
 from whyrank.models.profile import RACE, race_steps
 from whyrank.training import Run
 from whyrank.training.passes import PairwisePass, Pass, Table
+from whyrank.training.records import PARTS as HALVES
 from whyrank.training.shards import default_shards
 from whyrank.training.softmax import FULL, SoftmaxSettings
-from whyrank.training.softmax import PARTS as HALVES
 from whyrank.training.storage import LANES, blocks_of
 
 UPDATES = 11.5e6  # pair updates a second and core, 20 factors, one process

@@ -43,7 +43,8 @@ from whyrank.models.profile import (
     word_rows,
 )
 from whyrank.training import Epoch, Monitor, Run, Storage
-from whyrank.training.softmax import State, part_of
+from whyrank.training.softmax import State
+from whyrank.training.vectors import part_of
 
 FOLDER = "profile"
 

@@ -15,7 +15,7 @@ from whyrank.cluster.dataset import Side as Rows
 from whyrank.cluster.session import Cluster, Reference
 from whyrank.cluster.store import Arrays
 from whyrank.data.csr import CSR
-from whyrank.training.softmax import Lists, Records, Side
+from whyrank.training.records import Lists, Records, Side
 
 SIDES: dict[str, tuple[Rows, ...]] = {"reasons": ("user", "item"), "items": ("user",)}
 BATCHES = 32  # that are asked for at a time

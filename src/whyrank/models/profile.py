@@ -37,17 +37,9 @@ from whyrank.ranking.form import Block, Floats, Numbers
 from whyrank.ranking.rank import rank_items
 from whyrank.training import Epoch, Run
 from whyrank.training.checkpoint import read_arrays, write_arrays
-from whyrank.training.softmax import (
-    Records,
-    Side,
-    SoftmaxSettings,
-    SoftmaxTraining,
-    Source,
-    State,
-    Task,
-    Words,
-    part_of,
-)
+from whyrank.training.records import Records, Side, Source
+from whyrank.training.softmax import SoftmaxSettings, SoftmaxTraining, State, Task
+from whyrank.training.vectors import Words, part_of
 
 # Penalties that race for an epoch or a part of it: (of vectors, of words' vectors); as many with words as without.
 RACE_WITH_WORDS = ((1e-4, 1e-4), (3e-3, 3e-5))

@@ -4,125 +4,28 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from whyrank.crew import Crew
-from whyrank.data.csr import CSR
 from whyrank.errors import TrainingError
 from whyrank.kernels import profile as kernels
+from whyrank.training.records import PARTS, Lists, Source
+from whyrank.training.vectors import NO_WORDS, Job, Learned, Vectors, Words, part_of
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
-# How many rows there are, and what is to be done with first..last of them; stretches never touch each other's.
-Job = tuple[int, Callable[[int, int], object]]
 
-# A batch is cut into so many parts, whatever the number of threads: their gradients are added in order.
-PARTS = 2
-CACHE_LINE = 16  # of float32
 FULL = 3000  # pools up to this size are summed whole; larger ones by a weighted sample, one for every batch
 # Strengths of evidence, of one side and of the other: log scale, power of popularity, power of activity.
 START = (-3.0, 0.6, 0.1, -3.0, 0.6, 0.3)
-# Of entries without words: the words, their gradients, and which have one.
-NO_WORDS = (
-    *(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)),
-    *(np.empty((0, 0), np.float32), np.empty(0, np.uint8)),
-)
-
-
-class Lists(NamedTuple):
-    """What some records say (record k: targets[indptr[k]] ...), and the entries of their sides as kernels take them."""
-
-    indptr: NDArray[np.int64]
-    targets: Ints
-    numbers: Ints
-    counts: Floats
-    places: NDArray[np.int64]
-
-    def cut(self, first: int, end: int) -> Lists:
-        """Of the records first ... end - 1."""
-        indptr, places = self.indptr[first : end + 1], self.places[2 * first : 2 * end + 1]
-        inside = slice(places[0], places[-1])
-        targets = self.targets[indptr[0] : indptr[-1]]
-        return Lists(indptr - indptr[0], targets, self.numbers[inside], self.counts[inside], places - places[0])
-
-    def in_parts(self) -> list[Lists]:
-        """Cut into PARTS whose sizes differ by one at most, larger ones first."""
-        bounds = [-(-(len(self.indptr) - 1) * part // PARTS) for part in range(PARTS + 1)]
-        return [self.cut(first, end) for first, end in pairwise(bounds)]
-
-
-class Source(Protocol):
-    """Where training gets its records from."""
-
-    @property
-    def records(self) -> int: ...
-    @property
-    def entries(self) -> int: ...
-    def lists(self, order: NDArray[np.int64], batch: int) -> Iterator[Lists]:
-        """The records in an order; each piece has whole batches but for the last one."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class Side:
-    """A profile of every record: the entries of the record's row in a relation, without the record's own."""
-
-    rows: Ints  # record -> row of the relation
-    relation: CSR
-    own: CSR  # record -> its own entries
-
-    @classmethod
-    def none(cls, records: int) -> Side:
-        """A side that says nothing."""
-        empty = CSR(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
-        return cls(np.full(records, -1, np.int32), empty, empty)
-
-
-@dataclass(frozen=True, eq=False)
-class Records:
-    """Records in memory: what each says, and its two sides."""
-
-    targets: CSR
-    sides: tuple[Side, Side]
-
-    @property
-    def records(self) -> int:
-        return self.targets.rows
-
-    @property
-    def entries(self) -> int:
-        return len(self.targets.indices)
-
-    def lists(self, order: NDArray[np.int64], batch: int) -> Iterator[Lists]:
-        return (self.of(order[start : start + batch]) for start in range(0, len(order), batch))
-
-    def of(self, records: NDArray[np.int64]) -> Lists:
-        first, second = ((side.rows, *side.relation, *side.own[:2]) for side in self.sides)
-        said = self.targets.take(records)
-        numbers, counts, places = kernels.other_entries(records, *first, *second, True)
-        return Lists(said.indptr, said.indices, numbers, counts, places)
-
-
-@dataclass(frozen=True, eq=False)
-class Words:
-    """The words of the entries of a vocabulary, each entry's weights having length one together."""
-
-    rows: CSR
-    count: int
-
-    @property
-    def weights(self) -> Floats:
-        sizes = self.rows.sizes()
-        return np.repeat(1 / np.sqrt(np.maximum(sizes, 1)), sizes).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,75 +74,6 @@ class SoftmaxSettings:
     threads: int | None = None
 
 
-class Vectors:
-    """A table of vectors, an entry's being its own plus those of its words, under Adam on touched rows."""
-
-    def __init__(self, rows: int, width: int, words: Words | None, rng: np.random.Generator) -> None:
-        self.words, self.step_count = words, 0
-        self.own = _Table(rng.standard_normal((rows, width), dtype=np.float32) * np.float32(0.05))
-        self.grads = _zeros(PARTS, rows, width)
-        self.touched = np.zeros((PARTS, rows), np.uint8)
-        self.value = self.own.x
-        if words is not None:
-            self.word = _Table(rng.standard_normal((words.count, width), dtype=np.float32) * np.float32(0.05))
-            self.value = _zeros(rows, width)
-            self.flat = (words.rows.indptr, words.rows.indices, words.weights)
-            self.word_grads, self.word_touched = _zeros(words.count, width), np.zeros(words.count, np.uint8)
-
-    def refreshing(self, needed: NDArray[np.uint8]) -> list[Job]:
-        """Make the vectors anew that are needed."""
-        if self.words is None:
-            return []
-        compose = partial(kernels.compose, needed, self.own.x, *self.flat, self.word.x, self.value)
-        return [(len(self.value), compose)]
-
-    def step(self, rate: float, penalty: float, word_penalty: float, scale: float) -> None:
-        """One step of Adam; the marks of its rows stay, for others that share them."""
-        self.step_count += 1
-        own, by = self.own, (self.step_count, scale)
-        flat = NO_WORDS if self.words is None else (*self.flat, self.word_grads, self.word_touched)
-        kernels.step_entries(self.grads, self.touched, own.x, own.m, own.v, *flat, rate, penalty, *by)
-        if self.words is not None:
-            word = self.word
-            kernels.step_words(self.word_grads, self.word_touched, word.x, word.m, word.v, rate, word_penalty, *by)
-
-    def snapshot(self) -> Floats:
-        for rows, work in self.refreshing(np.ones(len(self.value), np.uint8)):
-            work(0, rows)
-        return self.value.copy()
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        found = {f"own.{name}": array for name, array in self.own.arrays().items()}
-        if self.words is not None:
-            found |= {f"word.{name}": array for name, array in self.word.arrays().items()}
-        return found | {"steps": np.array([self.step_count])}
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.own.restore(part_of(arrays, "own"))
-        if self.words is not None:
-            self.word.restore(part_of(arrays, "word"))
-        self.step_count = int(arrays["steps"][0])
-
-
-class _Table:
-    """Numbers to learn with the moments of their gradients."""
-
-    def __init__(self, start: Floats) -> None:
-        self.x, self.m, self.v = (_zeros(*start.shape) for _ in range(3))
-        self.x[:] = start
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"x": self.x, "m": self.m, "v": self.v}
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.x[:], self.m[:], self.v[:] = (arrays[name] for name in ("x", "m", "v"))
-
-
-def part_of(arrays: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]]:
-    """The arrays whose names start with `name.`, without it."""
-    return {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
-
-
 @dataclass
 class SoftmaxTraining:
     """One configuration in training, an epoch or a part of one at a time, so that configurations can race."""
@@ -265,7 +99,7 @@ class SoftmaxTraining:
             Vectors(size, width, words, self.rng)
             for size, width, words in zip(task.inputs, widths, task.input_words, strict=True)
         ]
-        self.bias = _Table(self.log_share.astype(np.float32)[:, None].copy())
+        self.bias = Learned(self.log_share.astype(np.float32)[:, None].copy())
         self.bias_grads = np.zeros((PARTS, pool, 1), np.float32)
         self.theta_moments = np.zeros((2, 6))
         weight = (task.popularity + 1.0) ** 0.75
@@ -325,7 +159,7 @@ class SoftmaxTraining:
         for name, part in self._parts().items():
             part.restore(part_of(arrays, name))
 
-    def _parts(self) -> dict[str, Vectors | _Table]:
+    def _parts(self) -> dict[str, Vectors | Learned]:
         return {"keys": self.keys, "first": self.inputs[0], "second": self.inputs[1], "bias": self.bias}
 
     def _batch(self, batch: Lists, rate: float) -> float:
@@ -444,13 +278,6 @@ def _ahead(pieces: Iterator[Lists]) -> Iterator[Lists]:
         while (piece := coming.result()) is not None:
             coming = other.submit(next, pieces, None)
             yield piece
-
-
-def _zeros(*shape: int) -> Floats:
-    """A table that begins with a cache line, so that its rows do not straddle more of them than they need."""
-    room = np.zeros(math.prod(shape) + CACHE_LINE, np.float32)
-    first = -room.ctypes.data // room.itemsize % CACHE_LINE
-    return room[first : first + math.prod(shape)].reshape(shape)
 
 
 def _random_words(rng: np.random.Generator) -> NDArray[np.uint64]:
