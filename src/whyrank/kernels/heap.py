@@ -17,20 +17,20 @@ SIGN, ALL = np.uint32(1 << 31), np.uint32(0xFFFFFFFF)
 
 
 @inlined
-def _entry(score: np.float32, rank: int) -> np.uint64:
+def entry_of(score: np.float32, rank: int) -> np.uint64:
     bits = np.float32(score).view(np.uint32)  # never minus zero: scores are sums that begin with zero
     turned = bits ^ (ALL if bits & SIGN else SIGN)
     return (np.uint64(turned) << np.uint64(32)) | np.uint64(ALL ^ np.uint32(rank))
 
 
 @inlined
-def _score_of(entry: np.uint64) -> np.float32:
+def score_of(entry: np.uint64) -> np.float32:
     turned = np.uint32(entry >> np.uint64(32))
     return np.uint32(turned ^ (SIGN if turned & SIGN else ALL)).view(np.float32)
 
 
 @inlined
-def _rank_of(entry: np.uint64) -> np.int32:
+def rank_of(entry: np.uint64) -> np.int32:
     return np.int32(ALL ^ np.uint32(entry & np.uint64(ALL)))
 
 
@@ -71,7 +71,7 @@ def _insert(heap: Entries, row: int, entry: np.uint64) -> None:
 @inlined
 def offer(heap: Entries, sizes: Sizes, row: int, score: np.float32, rank: int) -> None:
     """Keep what is among the best n of its row. -inf is never kept."""
-    entry, size, n = _entry(score, rank), sizes[row], heap.shape[1]
+    entry, size, n = entry_of(score, rank), sizes[row], heap.shape[1]
     if score == -np.inf or (size == n and entry < heap[row, n - 1 if n <= FEW else 0]):
         return
     if n <= FEW:
@@ -88,7 +88,7 @@ def worst(heap: Entries, row: int) -> tuple[np.float32, np.int32]:
     """Score and rank of the worst of a full row."""
     n = heap.shape[1]
     entry = heap[row, n - 1 if n <= FEW else 0]
-    return _score_of(entry), _rank_of(entry)
+    return score_of(entry), rank_of(entry)
 
 
 @inlined
@@ -101,7 +101,7 @@ def settle(
         scores[to, column], ranks[to, column] = -np.inf, -1
     for size in range(sizes[row] - 1, -1, -1):
         at = size if n <= FEW else 0
-        scores[to, size], ranks[to, size] = _score_of(heap[row, at]), _rank_of(heap[row, at])
+        scores[to, size], ranks[to, size] = score_of(heap[row, at]), rank_of(heap[row, at])
         if n <= FEW:
             heap[row, at] = 0
         else:

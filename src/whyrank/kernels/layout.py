@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import kernel
+from whyrank.kernels.heap import entry_of, rank_of, score_of
 from whyrank.kernels.lanes import BLOCK
 
 Floats = NDArray[np.float32]
@@ -74,15 +75,34 @@ def bound(base: Floats, norms: Floats, lengths: Floats) -> Floats:
     """Per cell and block the largest `base + lengths . norms`, whose terms are already rounded up."""
     blocks = len(base) // BLOCK
     bounds = np.empty((len(lengths), blocks), np.float32)
-    for cell in range(len(lengths)):
-        first, second = lengths[cell, 0], lengths[cell, 1]
-        for block in range(blocks):
+    for block in range(blocks):
+        for cell in range(len(lengths)):
+            first, second = lengths[cell, 0], lengths[cell, 1]
             largest = np.float32(-np.inf)
             for position in range(block * BLOCK, (block + 1) * BLOCK):
                 value = base[position] + (first * norms[0, position] + second * norms[1, position])
                 largest = max(largest, value)
             bounds[cell, block] = largest
     return bounds
+
+
+@kernel
+def walks(bounds: Floats, places: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """Numbers that rise, cell by cell, as bounds of blocks fall and, among equal ones, as their places rise."""
+    keys = np.empty(bounds.shape, np.uint64)
+    for cell in range(len(bounds)):
+        for block in range(bounds.shape[1]):
+            keys[cell, block] = ~entry_of(bounds[cell, block], places[block])
+    return keys
+
+
+@kernel
+def walked(keys: NDArray[np.uint64], by_place: NDArray[np.int32], order: NDArray[np.int32], bounds: Floats) -> None:
+    """Write blocks and bounds in the order of such numbers."""
+    for cell in range(len(keys)):
+        for at in range(keys.shape[1]):
+            order[cell, at] = by_place[rank_of(~keys[cell, at])]
+            bounds[cell, at] = score_of(~keys[cell, at])
 
 
 @kernel

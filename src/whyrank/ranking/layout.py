@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from whyrank.kernels import layout as kernels
 from whyrank.kernels.lanes import BLOCK, LANES
-from whyrank.kernels.topn import QUERY_CODE, QUERY_OFFSET, Pool
+from whyrank.kernels.topn import QUERY_CODE, QUERY_OFFSET, TILE, Pool
 
 # Norms of queries are rounded up to this many steps per doubling: finer cells bound tighter but share less.
 CELLS_PER_DOUBLING = 8
@@ -68,6 +68,9 @@ class Layout:
         self.ranks = ranks
         leaders = np.append(ranks, np.iinfo(np.int32).max).astype(np.int32)[self.explanations]
         self.leaders = leaders.reshape(-1, BLOCK).min(1)
+        self.by_leader = np.argsort(self.leaders).astype(np.int32)
+        self.places = np.empty_like(self.by_leader)
+        self.places[self.by_leader] = np.arange(len(self.by_leader), dtype=np.int32)
 
     def spread(self, values: NDArray[np.float32], missing: float) -> NDArray[np.float32]:
         """Values per explanation by position in the blocks."""
@@ -137,12 +140,13 @@ class View:
             bounds = kernels.bound(self._base, self.layout.norms, lengths)
             if (0, 0) in new:  # what is asked with nothing scores its base, to the bit
                 bounds[new.index((0, 0))] = self.layout.spread(self.base, -np.inf).reshape(-1, BLOCK).max(1)
-            leaders = np.broadcast_to(self.layout.leaders, bounds.shape)
-            order = np.lexsort((leaders, -bounds), axis=1).astype(np.int32)
+            keys, order = kernels.walks(bounds, self.layout.places), np.empty(bounds.shape, np.int32)
+            keys.sort(axis=1)
+            kernels.walked(keys, self.layout.by_leader, order, bounds)
             known = len(self._cells)
             self._cells.update({cell: known + k for k, cell in enumerate(new)})
             self._order = np.concatenate([self._order, order])
-            self._bounds = np.concatenate([self._bounds, np.take_along_axis(bounds, order, axis=1)])
+            self._bounds = np.concatenate([self._bounds, bounds])
         return [self._cells[cell] for cell in wanted]
 
     def pool(self) -> Pool:
@@ -159,14 +163,21 @@ class View:
     def cells_of(
         self, measures: NDArray[np.float64]
     ) -> tuple[list[tuple[int, int]], NDArray[np.int64], NDArray[np.int64]]:
-        """Cells of the queries (steps of a grid of both norms, rounded up), their sizes, and queries by cell."""
+        """Cells of the queries (steps of a grid of both norms, rounded up), their sizes, and queries by cell.
+
+        Steps are twice as wide if tiles would not be half full: queries that walk together read the pool once.
+        """
         norms = measures[:, :2]
-        steps = np.ceil(np.log2(norms / self._near + 1.0) * CELLS_PER_DOUBLING + 1e-6 * (norms > 0)).astype(np.int64)
-        across = int(steps[:, 1].max(initial=0)) + 1
-        joined = steps[:, 0] * across + steps[:, 1]
-        counts = np.bincount(joined)
-        present = np.flatnonzero(counts)
-        cells = [(cell // across, cell % across) for cell in present.tolist()]
+        fine = np.ceil(np.log2(norms / self._near + 1.0) * CELLS_PER_DOUBLING + 1e-6 * (norms > 0)).astype(np.int64)
+        for width in (1, 2):
+            steps = -(-fine // width)
+            across = int(steps[:, 1].max(initial=0)) + 1
+            joined = steps[:, 0] * across + steps[:, 1]
+            counts = np.bincount(joined)
+            present = np.flatnonzero(counts)
+            if (-(-counts[present] // TILE)).sum() <= 2 * -(-len(joined) // TILE):
+                break
+        cells = [(width * (cell // across), width * (cell % across)) for cell in present.tolist()]
         if len(counts) <= 1 << 16:
             joined = joined.astype(np.uint16)  # sorted by digits, which is faster
         return cells, counts[present], np.argsort(joined, kind="stable")
