@@ -39,13 +39,13 @@ from whyrank.cluster.positives import Columns, collect, read_part, scatter
 from whyrank.cluster.session import Cluster, connect
 from whyrank.cluster.solver import ClusterSolver, Job
 from whyrank.cluster.store import Store
+from whyrank.crew import Crew
 from whyrank.data.simulate import simulate
 from whyrank.data.triplets import Triplets
 from whyrank.models import BPER, COUNTS, PITF, RUCF, BPERPlus, Model, Profile
 from whyrank.models.factors import FactorModel
 from whyrank.training import Run, Storage
 from whyrank.training.blocks import BlockSolver
-from whyrank.training.crew import Crew
 
 ALL = np.empty(0, np.bool_)
 SHARDS = 4

@@ -20,12 +20,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from whyrank.crew import Crew
 from whyrank.data.csr import CSR
 from whyrank.data.simulate import simulate
 from whyrank.models import BPER
 from whyrank.training import PairwisePass, Run, Settings, Storage, Table
 from whyrank.training.blocks import BlockSolver
-from whyrank.training.crew import Crew
 
 FACTORS = 20
 ALL = np.empty(0, np.bool_)

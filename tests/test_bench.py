@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+from importlib import import_module
+from importlib.util import find_spec
+
 from run_all import HERE, SCRIPTS, arguments_of, placed, shown
 
 
@@ -24,3 +28,13 @@ def test_every_script_is_there_and_says_what_it_needs() -> None:
     assert all((HERE / f"{name}.py").is_file() for name in SCRIPTS)
     assert arguments_of("training_scale", {}) == []
     assert arguments_of("bper_plus", {"triplets": "t.parquet"}) == ["t.parquet", "--parts", "speed"]
+
+
+def test_scripts_import_what_the_package_has() -> None:
+    for script in HERE.glob("*.py"):
+        for node in ast.walk(ast.parse(script.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("whyrank"):
+                module = import_module(node.module)
+                for name in (alias.name for alias in node.names):
+                    known = hasattr(module, name) or find_spec(f"{node.module}.{name}")
+                    assert known, f"{script.name} imports {name} of {node.module}"
