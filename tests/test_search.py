@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from whyrank.errors import ParameterError
 from whyrank.kernels import kernel
-from whyrank.kernels.heap import FEW, offer, settle, worst
-from whyrank.kernels.lanes import ABREAST, BLOCK, rate, rate_one
+from whyrank.kernels.heap import FEW, entry_of, offer, offer_all, settle, worst
+from whyrank.kernels.lanes import ABREAST, BLOCK, GROUP, rate, rate_group, rate_highest, rate_one
 from whyrank.kernels.topn import QUERY_OFFSET, STRETCH
 from whyrank.ranking.form import Bonus
 from whyrank.ranking.joint import PartBound, top_pairs
@@ -59,8 +59,10 @@ def assert_exact(
         rows = np.repeat(np.arange(len(queries)), np.diff(bonus.indptr))
         added[rows, bonus.explanations] = bonus.values
     expected = full_sort(search, queries, ties, n, added, filters.get("allowed", np.ones(len(ties), bool)))
-    for threads in (1, 2):
-        found = search.top(queries, n, bonus=bonus, threads=threads, **filters)
+    for threads, often in ((1, np.inf), (2, np.inf), (1, 1), (2, 1)):
+        with pytest.MonkeyPatch.context() as patch:  # without ceilings of the parts of queries, and with them
+            patch.setattr("whyrank.ranking.search._often", lambda layout, often=often: often)
+            found = search.top(queries, n, bonus=bonus, threads=threads, **filters)
         np.testing.assert_array_equal(found[0], expected[0])
         np.testing.assert_array_equal(found[1], expected[1])
 
@@ -172,36 +174,54 @@ def test_scores_are_near_the_exact_dot_product(world) -> None:
 
 
 @kernel
-def rated(codes, queries, starts, levels, rows, ratings):
+def rated(codes, pair, queries, starts, levels, rows, ratings, peaks):
     for block in range(len(codes)):
-        rate(codes, block, queries, starts, levels, rows, 0, ratings, block)
-        rate_one(codes, block, queries, starts, levels, rows, ABREAST, ratings, block)
+        rate(codes, block, pair, queries, starts, levels, rows, 0, ratings, block)
+        rate_one(codes, block, pair, queries, starts, levels, rows, ABREAST, ratings, block)
+        rate_highest(codes, block, pair, queries, starts, levels, rows, 0, peaks, 0)
+    for block in range(0, len(codes), GROUP):
+        rate_group(codes, block, pair, queries, starts, levels, rows, ABREAST + 1, ratings, block)
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 21))
-def test_ratings_are_the_sums_of_products_of_codes(seed: int, pairs: int) -> None:
-    rng = np.random.default_rng(seed)
-    codes = rng.integers(-127, 128, (3, pairs, 2 * BLOCK)).astype(np.int8)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 21), st.integers(0, 5))
+def test_ratings_are_the_sums_of_products_of_codes(seed: int, pairs: int, first: int) -> None:
+    rng, blocks = np.random.default_rng(seed), 2 * GROUP
+    codes = rng.integers(-127, 128, (blocks, first + pairs + 2, 2 * BLOCK)).astype(np.int8)
     queries, levels = rng.integers(0, 2 * QUERY_OFFSET, (7, pairs, 2)), rng.integers(0, 2, 7)
-    starts = rng.integers(-(2**15), 2**15, (2, 3 * BLOCK)).astype(np.int16)
+    starts = rng.integers(-(2**15), 2**15, (2, blocks * BLOCK)).astype(np.int16)
     packed = (queries * [1, 256]).sum(2) * 65537
-    rows = rng.permutation(7)[: ABREAST + 1]
-    ratings = np.zeros((7, 4 * BLOCK), np.int16)
-    rated(codes, packed.astype(np.int32), starts, levels, np.append(rows, rows[:ABREAST]), ratings)
-    products = codes.reshape(3, pairs, BLOCK, 2)[None].astype(int) * queries[:, None, :, None, :]
-    sums = products.sum((2, 4)).reshape(7, 3 * BLOCK) + starts[levels]
-    np.testing.assert_array_equal(ratings[rows, : 3 * BLOCK], sums[rows].astype(np.int16))  # modulo 2 ** 16
+    rows = rng.permutation(7)[: ABREAST + 2]
+    ratings, peaks = np.zeros((7, (blocks + 1) * BLOCK), np.int16), np.full((7, BLOCK), -(2**15), np.int16)
+    rated(codes, first, packed.astype(np.int32), starts, levels, rows, ratings, peaks)
+    used = codes[:, first : first + pairs].reshape(blocks, pairs, BLOCK, 2)
+    products = used[None].astype(int) * queries[:, None, :, None, :]
+    sums = (products.sum((2, 4)).reshape(7, blocks * BLOCK) + starts[levels]).astype(np.int16)  # modulo 2 ** 16
+    np.testing.assert_array_equal(ratings[rows, : blocks * BLOCK], sums[rows])
+    np.testing.assert_array_equal(peaks[rows[:ABREAST]], sums.reshape(7, blocks, BLOCK).max(1)[rows[:ABREAST]])
     assert (np.delete(ratings, rows, axis=0) == 0).all()
-    assert (ratings[:, 3 * BLOCK :] == 0).all()
+    assert (ratings[:, blocks * BLOCK :] == 0).all()
 
 
 @kernel
 def best_of(values, ranks, heap, sizes, lowest, scores, numbers):
     for k in range(len(values)):
-        offer(heap, sizes, 1, values[k], ranks[k])
+        if values[k] > -np.inf:
+            offer(heap, sizes, 1, entry_of(values[k], ranks[k]))
         if sizes[1] == heap.shape[1]:
             lowest[k] = worst(heap, 1)[0]
+    settle(heap, sizes, 1, scores, numbers, 0)
+
+
+@kernel
+def best_of_some(values, ranks, heap, sizes, some, scores, numbers):
+    entries = np.empty(len(values) + FEW, np.uint64)
+    for first in range(0, len(values), some):
+        count = 0
+        for k in range(first, min(first + some, len(values))):
+            entries[count] = entry_of(values[k], ranks[k])
+            count += values[k] > -np.inf
+        offer_all(heap, sizes, 1, entries, count)
     settle(heap, sizes, 1, scores, numbers, 0)
 
 
@@ -218,6 +238,11 @@ def test_rows_of_the_best_hold_what_a_sort_leaves(seed: int, n: int, count: int)
         order = [k for k in np.lexsort((ranks, -values)) if values[k] > -np.inf][:n]
         assert numbers[0].tolist() == ranks[order].tolist() + [-1] * (n - len(order))
         assert scores[0].tolist() == values[order].tolist() + [-np.inf] * (n - len(order))
+        for some in (1, 4, 40, 400):
+            again, ranked = np.zeros((1, n), np.float32), np.zeros((1, n), np.int32)
+            best_of_some(values, ranks, heap, sizes, some, again, ranked)
+            assert again.tolist() == scores.tolist()
+            assert ranked.tolist() == numbers.tolist()
     for k in range(count):
         offered = np.sort(values[: k + 1][values[: k + 1] > -np.inf])
         assert lowest[k] == offered[-n] if len(offered) >= n else np.isnan(lowest[k])

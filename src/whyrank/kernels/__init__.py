@@ -43,8 +43,11 @@ def kernel(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile a function into every kernel that calls it: a call would hand over each field of each of its arrays."""
-    return cast(F, numba.njit(nogil=True, error_model="numpy", forceinline=True)(function))
+    """Compile a function into every kernel that calls it: a call would hand over each field of each of its arrays.
+
+    It counts no references to them, so it must not make an array.
+    """
+    return cast(F, numba.njit(nogil=True, error_model="numpy", forceinline=True, _nrt=False)(function))
 
 
 def first_run() -> bool:

@@ -13,6 +13,7 @@ from whyrank.kernels import inlined
 Entries = NDArray[np.uint64]
 Sizes = NDArray[np.int64]
 FEW = 32  # entries of a row that is kept in order
+SOME = 64  # entries that are compared each with each
 SIGN, ALL = np.uint32(1 << 31), np.uint32(0xFFFFFFFF)
 
 
@@ -69,18 +70,39 @@ def _insert(heap: Entries, row: int, entry: np.uint64) -> None:
 
 
 @inlined
-def offer(heap: Entries, sizes: Sizes, row: int, score: np.float32, rank: int) -> None:
-    """Keep what is among the best n of its row. -inf is never kept."""
-    entry, size, n = entry_of(score, rank), sizes[row], heap.shape[1]
-    if score == -np.inf or (size == n and entry < heap[row, n - 1 if n <= FEW else 0]):
-        return
-    if n <= FEW:
-        _insert(heap, row, entry)
-    elif size == n:
-        _sink(heap, row, size, entry)
+def offer(heap: Entries, sizes: Sizes, row: int, entry: np.uint64) -> None:
+    """Keep what is among the best n of its row."""
+    size, n = sizes[row], heap.shape[1]
+    if size < n or entry >= heap[row, n - 1 if n <= FEW else 0]:
+        if n <= FEW:
+            _insert(heap, row, entry)
+        elif size == n:
+            _sink(heap, row, size, entry)
+        else:
+            _rise(heap, row, size, entry)
+        sizes[row] = min(size + 1, n)
+
+
+@inlined
+def offer_all(heap: Entries, sizes: Sizes, row: int, entries: Entries, count: int) -> None:
+    """Keep what is among the best n of its row of `count` entries; there is room for n more after them.
+
+    Some at a time for a row in order: each goes where as many are better as stand before it.
+    """
+    size, n = sizes[row], heap.shape[1]
+    if count > 2 and n <= FEW and size + count <= SOME:
+        for at in range(size):
+            entries[count + at] = heap[row, at]
+        for at in range(size + count):
+            better = 0
+            for other in range(size + count):
+                better += entries[other] > entries[at]
+            if better < n:
+                heap[row, better] = entries[at]
+        sizes[row] = min(size + count, n)
     else:
-        _rise(heap, row, size, entry)
-    sizes[row] = min(size + 1, n)
+        for at in range(count):
+            offer(heap, sizes, row, entries[at])
 
 
 @inlined

@@ -124,19 +124,20 @@ def _spread(builder: Any, value: Any, count: int = 16) -> Any:
 
 
 class _Abreast:
-    """What one pass over a block's codes computes: its 16-bit scores for several queries, 16 explanations a vector.
+    """What one pass over codes computes: 16-bit scores of a block, or of neighbouring ones, for one or more queries.
 
     Arguments, as `_block_arguments` types them: `codes` holds, block after block, for every pair of columns 32 x 2
-    signed bytes; the block; `queries` holds in a row, for every pair of columns, twice the same two unsigned bytes;
-    `starts` holds in a row what each explanation begins from; `levels`, which of these rows a query takes; `rows`
-    and a place in it from which the numbers of the queries stand. Sums wrap around: only the last has to fit.
+    signed bytes; the block; the first pair of columns; `queries` holds in a row, for every pair from that one on, twice
+    the same two unsigned bytes; `starts` holds in a row what each explanation begins from; `levels`, which of these
+    rows a query takes; `rows` and a place in it from which the numbers of the queries stand. Sums wrap around: only the
+    last has to fit.
     """
 
-    def __init__(self, context: Any, builder: Any, sig: Any, args: Any, queries: int) -> None:
+    def __init__(self, context: Any, builder: Any, sig: Any, args: Any, queries: int, blocks: int) -> None:
         self.context, self.builder, self.sig, self.args = context, builder, sig, args
-        place = [builder.add(args[6], ir.Constant(I64, k)) for k in range(queries)]
-        self.rows = [self.scalar(5, at) for at in place]
-        self.scores = self._run()
+        place = [builder.add(args[7], ir.Constant(I64, k)) for k in range(queries)]
+        self.rows = [self.scalar(6, at) for at in place]
+        self.scores = self._run(blocks)
 
     def load(self, argument: int, at: Any, element: Any, count: int) -> Any:
         return _load(self.context, self.builder, self.sig.args[argument], self.args[argument], at, element, count)
@@ -151,22 +152,25 @@ class _Abreast:
         array = make_array(self.sig.args[argument])(self.context, self.builder, self.args[argument])
         return self.builder.extract_value(array.shape, 1)
 
-    def _run(self) -> list[list[Any]]:
-        builder, pairs, positions = self.builder, self.width(2), self.width(3)
-        groups, number = range(BLOCK // 16), partial(ir.Constant, I64)
+    def _run(self, blocks: int) -> list[list[Any]]:
+        builder, pairs, positions = self.builder, self.width(3), self.width(4)
+        vectors, number = BLOCK // 16, partial(ir.Constant, I64)
         first = builder.mul(self.args[1], number(BLOCK))
         sums = []
         for row in self.rows:
-            start = builder.add(builder.mul(self.scalar(4, row), positions), first)
-            loaded = [self.load(3, builder.add(start, number(16 * group)), I16, 16) for group in groups]
+            start = builder.add(builder.mul(self.scalar(5, row), positions), first)
+            loaded = [self.load(4, builder.add(start, number(16 * k)), I16, 16) for k in range(vectors * blocks)]
             sums.append([cgutils.alloca_once_value(builder, each) for each in loaded])
-        code_at = builder.mul(builder.mul(self.args[1], pairs), number(2 * BLOCK))
+        first_pair = builder.add(builder.mul(self.args[1], self.width(0)), self.args[2])
+        code_at = builder.mul(first_pair, number(2 * BLOCK))
         query_at = [builder.mul(row, pairs) for row in self.rows]
         with cgutils.for_range(builder, pairs) as loop:
-            inside = builder.add(code_at, builder.mul(loop.index, number(2 * BLOCK)))
-            codes = [self.load(0, builder.add(inside, number(32 * group)), I8, 32) for group in groups]
+            codes, inside = [], builder.add(code_at, builder.mul(loop.index, number(2 * BLOCK)))
+            for _ in range(blocks):
+                codes += [self.load(0, builder.add(inside, number(32 * k)), I8, 32) for k in range(vectors)]
+                inside = builder.add(inside, builder.mul(self.width(0), number(2 * BLOCK)))
             for at, totals in zip(query_at, sums, strict=True):
-                both = self.scalar(2, builder.add(at, loop.index))
+                both = self.scalar(3, builder.add(at, loop.index))
                 query = builder.bitcast(_spread(builder, both, 8), ir.VectorType(I8, 32))
                 for code, total in zip(codes, totals, strict=True):
                     products = _multiply_pairs(builder, query, code)
@@ -175,25 +179,32 @@ class _Abreast:
 
 
 def _block_arguments(codes: Any, queries: Any, starts: Any, levels: Any, rows: Any) -> tuple[Any, ...]:
-    return (codes, types.int64, queries, starts, levels, rows, types.int64)
+    return (codes, types.int64, types.int64, queries, starts, levels, rows, types.int64)
 
 
-def _rate(abreast: int) -> Any:
+def _rate(abreast: int, blocks: int, raising: bool = False) -> Any:
     @intrinsic
     def rate(
-        typing_context: Any, codes: Any, block: Any, queries: Any, starts: Any, levels: Any, rows: Any, first: Any,
-        ratings: Any, place: Any,
+        typing_context: Any, codes: Any, block: Any, pair: Any, queries: Any, starts: Any, levels: Any, rows: Any,
+        first: Any, ratings: Any, place: Any,
     ) -> Any:  # fmt: skip
-        """Write the scores of a block (see `_Abreast`) to a place in the row of each query."""
+        """Write the scores of neighbouring blocks (see `_Abreast`) from a place in the row of each query on.
+
+        When `raising`, only where they are higher than what stands there.
+        """
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            block, number = _Abreast(context, builder, sig, args, abreast), partial(ir.Constant, I64)
-            across, inside = block.width(7), builder.mul(args[8], number(BLOCK))
+            block, number = _Abreast(context, builder, sig, args, abreast, blocks), partial(ir.Constant, I64)
+            across, inside = block.width(8), builder.mul(args[9], number(BLOCK))
             for row, halves in zip(block.rows, block.scores, strict=True):
                 at = builder.add(builder.mul(row, across), inside)
                 for group, scores in enumerate(halves):
-                    spot = builder.gep(block.data(7), [builder.add(at, number(16 * group))])
-                    builder.store(scores, builder.bitcast(spot, scores.type.as_pointer()), align=2)
+                    spot = builder.gep(block.data(8), [builder.add(at, number(16 * group))])
+                    spot = builder.bitcast(spot, scores.type.as_pointer())
+                    if raising:
+                        before = builder.load(spot, align=2)
+                        scores = builder.select(builder.icmp_signed(">", scores, before), scores, before)
+                    builder.store(scores, spot, align=2)
             return context.get_dummy_value()
 
         return types.void(*_block_arguments(codes, queries, starts, levels, rows), ratings, types.int64), generate
@@ -202,23 +213,27 @@ def _rate(abreast: int) -> Any:
 
 
 ABREAST = 4  # queries whose scores one pass over a block computes: their sums stay in registers
-rate_one, rate = _rate(1), _rate(ABREAST)
+GROUP = 2  # neighbouring blocks that one pass for one query computes
+rate_one, rate, rate_group = _rate(1, 1), _rate(ABREAST, 1), _rate(1, GROUP)
+rate_highest = _rate(ABREAST, 1, raising=True)
 
 
 def _lanes_reaching(context: Any, builder: Any, sig: Any, args: Any, at: Any, limit: Any) -> Any:
-    """Bit mask of the 32 int16 from a place on that are `limit` or more."""
-    loaded = _load(context, builder, sig.args[0], args[0], at, I16, BLOCK)
-    return builder.bitcast(builder.icmp_signed(">=", loaded, _spread(builder, limit, BLOCK)), I32)
+    """Bit mask of the 32 numbers from a place on that are `limit` or more."""
+    whole = sig.args[0].dtype == types.int16
+    loaded = _load(context, builder, sig.args[0], args[0], at, I16 if whole else F32, BLOCK)
+    compare = builder.icmp_signed if whole else builder.fcmp_ordered
+    return builder.bitcast(compare(">=", loaded, _spread(builder, limit, BLOCK)), I32)
 
 
 @intrinsic
 def reaching(typing_context: Any, values: Any, at: Any, limit: Any) -> Any:
-    """Bit mask of the 32 int16 from a place in a table on that are `limit` or more."""
+    """Bit mask of the 32 numbers, int16 or float32, from a place in a table on that are `limit` or more."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return _lanes_reaching(context, builder, sig, args, args[1], args[2])
 
-    return types.uint32(values, types.int64, types.int16), generate
+    return types.uint32(values, types.int64, values.dtype), generate
 
 
 @intrinsic
@@ -243,6 +258,19 @@ def raise_peaks(typing_context: Any, values: Any, at: Any, peaks: Any, to: Any) 
         return context.get_dummy_value()
 
     return types.void(values, types.int64, peaks, types.int64), generate
+
+
+@intrinsic
+def highest(typing_context: Any, values: Any, at: Any) -> Any:
+    """The highest of the 32 int16 from a place in a table on."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        lanes = _load(context, builder, sig.args[0], args[0], args[1], I16, BLOCK)
+        kind = ir.FunctionType(I16, [lanes.type])
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.smax.v{BLOCK}i16")
+        return builder.call(function, [lanes])
+
+    return types.int16(values, types.int64), generate
 
 
 @intrinsic

@@ -5,55 +5,80 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.kernels import kernel
+from whyrank.kernels import inlined, kernel
 from whyrank.kernels.heap import entry_of, rank_of, score_of
 from whyrank.kernels.lanes import BLOCK
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+@inlined
+def _measure(queries: Floats, row: int, first: int, last: int) -> tuple[float, float]:
+    """Sum of squares and largest size of some columns; four sums side by side."""
+    a, b, c, d, largest = 0.0, 0.0, 0.0, 0.0, np.float32(0)
+    whole = first + (last - first) // 4 * 4
+    for j in range(first, whole, 4):
+        a += np.float64(queries[row, j]) ** 2
+        b += np.float64(queries[row, j + 1]) ** 2
+        c += np.float64(queries[row, j + 2]) ** 2
+        d += np.float64(queries[row, j + 3]) ** 2
+    for j in range(whole, last):
+        a += np.float64(queries[row, j]) ** 2
+    for j in range(first, last):
+        largest = max(largest, abs(queries[row, j]))
+    return (a + b) + (c + d), np.float64(largest)
 
 
 @kernel
-def measure(queries: Floats, columns: int, split: int) -> Doubles:
+def measure(queries: Floats, columns: int, split: int) -> tuple[Doubles, bool]:
     """Per query: norm of the columns before `split`, of those from it on, of both, and the largest column.
 
-    A query that holds NaN or infinity gets NaN as its norm of both.
+    A query that holds NaN or infinity gets NaN as its norm of both. And whether all agree from `columns` on.
     """
-    result = np.zeros((len(queries), 4))
+    result, same = np.empty((len(queries), 4)), True
     for row in range(len(queries)):
-        first, second, largest, broken = 0.0, 0.0, 0.0, 0.0
-        for j in range(queries.shape[1]):
-            value = np.float64(queries[row, j])
-            broken += value - value
-            if j < split:
-                first += value * value
-            elif j < columns:
-                second += value * value
-            if j < columns:
-                largest = max(largest, abs(value))
+        first, highest = _measure(queries, row, 0, split)
+        second, other = _measure(queries, row, split, columns)
+        both, broken = first + second, 0.0
+        for j in range(columns, queries.shape[1]):
+            same = same and queries[row, j] == queries[0, j]
+            broken += queries[row, j] - queries[row, j]
         result[row, 0], result[row, 1] = np.sqrt(first), np.sqrt(second)
-        result[row, 2], result[row, 3] = np.sqrt(first + second) + broken, largest
+        result[row, 2], result[row, 3] = np.sqrt(both) + (both - both) + broken, max(highest, other)
+    return result, same
+
+
+@kernel
+def levels(measures: Doubles, rows: NDArray[np.int64], by_norm: float, by_column: float, least: float) -> Rows:
+    """Per query how many half doublings its step needs, which is `least` or more."""
+    result = np.empty(len(rows), np.int64)
+    for at in range(len(rows)):
+        step = max(measures[rows[at], 2] * by_norm, measures[rows[at], 3] * by_column, least)
+        result[at] = int(np.ceil(2.0 * np.log2(step) + 1e-9))
     return result
 
 
 @kernel
 def encode(
-    keys: Floats, norms: Doubles, scale: float, longest: float, codes: NDArray[np.int8], code_norms: Floats,
-    code_gaps: Floats,
+    keys: Floats, norms: Doubles, scale: float, longest: float, second: int, codes: NDArray[np.int8],
+    code_norms: Doubles, code_gaps: Doubles,
 ) -> None:  # fmt: skip
-    """Write the codes of every key (key / scale), their norms and the norms of what rounding lost.
+    """Write the codes of every key (key / scale) and, for its columns before `second` and from it on, norms.
 
-    Keys longer than `longest` are shortened to it: what that loses stands in their gap.
+    Of the codes, and of what rounding lost. Keys longer than `longest` are shortened to it, which is lost as well.
     """
     for e in range(len(keys)):
         factor = min(1.0, longest / norms[e]) / scale if norms[e] > 0.0 else 0.0
-        norm, gap = 0.0, 0.0
-        for j in range(codes.shape[1]):
-            code = np.rint(keys[e, j] * factor)
-            norm += code * code
-            gap += (keys[e, j] / scale - code) ** 2
-            codes[e, j] = np.int8(code)
-        code_norms[e], code_gaps[e] = np.sqrt(norm), np.sqrt(gap)
+        for part in range(2):
+            norm, gap = 0.0, 0.0
+            for j in range(second if part else 0, codes.shape[1] if part else second):
+                code = np.rint(keys[e, j] * factor)
+                norm += code * code
+                gap += (keys[e, j] / scale - code) ** 2
+                codes[e, j] = np.int8(code)
+            code_norms[part, e], code_gaps[part, e] = np.sqrt(norm), np.sqrt(gap)
 
 
 @kernel

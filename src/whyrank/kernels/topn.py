@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import inlined, kernel
-from whyrank.kernels.heap import Entries, Sizes, offer, settle, worst
+from whyrank.kernels.heap import FEW, Entries, Sizes, entry_of, offer, offer_all, settle, worst
 from whyrank.kernels.lanes import ABREAST, BLOCK, count_reaching, dot, lowest_bit, raise_peaks, rate, rate_one, reaching
 
 Floats = NDArray[np.float32]
@@ -35,6 +35,7 @@ class Pool(NamedTuple):
     """What is searched. Blocks hold explanations in `explanations`, -1 where the last block is not full."""
 
     keys: NDArray[np.float32]  # explanations x width, padded with zeros
+    shape: NDArray[np.int64]  # columns of queries that are searched, of the first part, and where the second begins
     base: NDArray[np.float32]  # what the score begins from; -inf: never ranked
     ranks: NDArray[np.int32]  # who wins among equals: the lower
     explanations: NDArray[np.int32]
@@ -86,7 +87,17 @@ def _find(values: Numbers, low: int, high: int, value: int) -> int:
 
 
 @inlined
-def _encode(query: Floats, k: int, scale: float, step: float, codes: Numbers, errors: NDArray[np.float64]) -> None:
+def take(queries: Floats, row: int, shape: NDArray[np.int64], query: Floats, k: int) -> None:
+    """Copy a query to where its columns stand against those of the keys."""
+    columns, split, second = shape
+    for j in range(split):
+        query[k, j] = queries[row, j]
+    for j in range(columns - split):
+        query[k, second + j] = queries[row, split + j]
+
+
+@inlined
+def encode(query: Floats, k: int, scale: float, step: float, codes: Numbers, errors: NDArray[np.float64]) -> None:
     """Write the codes of a query, two columns twice in one int32, and how far its ratings can be off."""
     lost, length, factor = 0.0, 0.0, scale / step
     for pair in range(codes.shape[1]):
@@ -121,13 +132,13 @@ def _rate(
             for place in range(start, min(start + STEP, last, furthest)):
                 block = order[cell, place]
                 if count - at == 1:
-                    rate_one(codes, block, query_codes, starts, levels, rows, at, ratings, place - begin)
+                    rate_one(codes, block, 0, query_codes, starts, levels, rows, at, ratings, place - begin)
                 else:
-                    rate(codes, block, query_codes, starts, levels, rows, at, ratings, place - begin)
+                    rate(codes, block, 0, query_codes, starts, levels, rows, at, ratings, place - begin)
 
 
 @inlined
-def _nth(ratings: NDArray[np.int16], k: int, first: int, last: int, peaks: NDArray[np.int16], n: int) -> int:
+def nth_rating(ratings: NDArray[np.int16], k: int, first: int, last: int, peaks: NDArray[np.int16], n: int) -> int:
     """About the n-th best rating of a query when blocks first..last come to those that made its peaks so far.
 
     The peaks of the 32 lanes belong to 32 explanations, so n of them are rated as high. Above 0, or `NEVER`: ratings
@@ -143,7 +154,7 @@ def _nth(ratings: NDArray[np.int16], k: int, first: int, last: int, peaks: NDArr
 
 
 @inlined
-def _gather(
+def gather(
     ratings: NDArray[np.int16], k: int, order: Numbers, cell: int, first: int, last: int, limit: int, above: int,
     explanations: Numbers, found: Numbers,
 ) -> int:  # fmt: skip
@@ -176,22 +187,22 @@ def _count_reaching(bounds: Floats, cell: int, first: int, last: int, threshold:
 
 
 @inlined
-def _judge(
+def judge(
     keys: Floats, base: Floats, tie_ranks: Numbers, query: Floats, k: int, found: Numbers, count: int,
-    values: Floats, bonus: Numbers, low: int, high: int, floor: float, heap: Entries, sizes: Sizes,
+    entries: Entries, bonus: Numbers, low: int, high: int, floor: float, heap: Entries, sizes: Sizes,
 ) -> None:  # fmt: skip
-    """Score what was found in float32 and keep the best; what has a bonus was kept before."""
-    width = keys.shape[1]
+    """Score what was found in float32 and keep the best; what has a bonus was kept before. -inf is never kept."""
+    width, good = keys.shape[1], 0
     for at in range(count):
         e = found[at]
-        values[at] = base[e] + dot(query, k * width, keys, e * width, width)
-    for at in range(count):
-        if values[at] >= floor and (low == high or _find(bonus, low, high, found[at]) < 0):
-            offer(heap, sizes, k, values[at], tie_ranks[found[at]])
+        score = base[e] + dot(query, k * width, keys, e * width, width)
+        entries[good] = entry_of(score, tie_ranks[e])
+        good += score >= floor and score > -np.inf and (low == high or _find(bonus, low, high, e) < 0)
+    offer_all(heap, sizes, k, entries, good)
 
 
 @inlined
-def _try_bonuses(
+def try_bonuses(
     keys: Floats, base: Floats, tie_ranks: Numbers, query: Floats, k: int, bonus: Numbers, values: Floats, low: int,
     high: int, floor: float, heap: Entries, sizes: Sizes,
 ) -> None:  # fmt: skip
@@ -200,25 +211,25 @@ def _try_bonuses(
     for at in range(low, high):
         e = bonus[at]
         score = base[e] + dot(query, k * width, keys, e * width, width) + values[at]
-        if score >= floor:
-            offer(heap, sizes, k, score, tie_ranks[e])
+        if score >= floor and score > -np.inf:
+            offer(heap, sizes, k, entry_of(score, tie_ranks[e]))
 
 
 @kernel
 def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) -> tuple[int, int]:
     """Do some jobs. Returns how many blocks were visited and how many explanations were scored."""
     # Taken apart once: a tuple of arrays handed on costs a count of references for each of them at every call.
-    keys, base, tie_ranks, explanations, leaders, codes, scale, allowances, starts = pool[:9]
-    steps, centres, margins, rounding, order, bounds = pool[9:]
+    keys, shape, base, tie_ranks, explanations, leaders, codes, scale, allowances, starts = pool[:10]
+    steps, centres, margins, rounding, order, bounds = pool[10:]
     queries, rows, jobs, levels, norms, floors, indptr, bonus, values = batch
     scores, ranks = best
     width, blocks, n = keys.shape[1], order.shape[1], scores.shape[1]
-    columns, visited, scored, tile = min(queries.shape[1], width), 0, 0, min(TILE, len(rows))
+    visited, scored, tile = 0, 0, min(TILE, len(rows))
     heap, sizes = np.zeros((tile, n), np.uint64), np.zeros(tile, np.int64)
     query, query_codes = np.zeros((tile, width), np.float32), np.empty((tile, codes.shape[1]), np.int32)
     errors, most, peaks = np.empty((tile, 3)), np.empty(2), np.empty((tile, BLOCK), np.int16)
     ratings, nth = np.empty((tile, STRETCH * BLOCK), np.int16), np.empty(tile, np.int64)
-    found, exact = np.empty(STRETCH * BLOCK + 1, np.int32), np.empty(STRETCH * BLOCK, np.float32)
+    found, entries = np.empty(STRETCH * BLOCK + 1, np.int32), np.empty(STRETCH * BLOCK + 1 + FEW, np.uint64)
     floor, level, reach = np.empty(tile, np.float32), np.empty(tile, np.int64), np.empty(tile, np.int64)
     going, rating = np.empty(tile, np.int64), np.empty(tile + ABREAST, np.int64)
     for job in range(first_job, last_job):
@@ -226,15 +237,14 @@ def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) 
         for k in range(count):
             row, going[k], nth[k] = rows[begin + k], k, NEVER
             level[k], floor[k] = levels[row], floors[row]
-            for j in range(columns):
-                query[k, j] = queries[row, j]
+            take(queries, row, shape, query, k)
             for lane in range(BLOCK):
                 peaks[k, lane] = -32768
-            _encode(query, k, scale, steps[level[k]], query_codes, errors)
+            encode(query, k, scale, steps[level[k]], query_codes, errors)
             errors[k, 2] = norms[row] * rounding
             low, high = indptr[row], indptr[row + 1]
             if low < high:
-                _try_bonuses(keys, base, tie_ranks, query, k, bonus, values, low, high, floor[k], heap, sizes)
+                try_bonuses(keys, base, tie_ranks, query, k, bonus, values, low, high, floor[k], heap, sizes)
             scored += high - low
         # Where ratings cannot tell an n-th best, or all they say is known, scores come soon.
         stretch = STRETCH if n <= BLOCK and norms[rows[begin]] > 0.0 else STEP
@@ -267,7 +277,7 @@ def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) 
                 )
                 for at in range(further if start == 0 and n <= BLOCK else 0):
                     k = rating[at]
-                    nth[k] = _nth(ratings, k, rated, min(ahead, reach[k]), peaks, n)
+                    nth[k] = nth_rating(ratings, k, rated, min(ahead, reach[k]), peaks, n)
                     if nth[k] < NEVER:
                         # One step for the rounding up of the start.
                         error = errors[k, 0] * most[0] + errors[k, 1] * most[1] + 2.0 * errors[k, 2]
@@ -285,9 +295,9 @@ def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) 
                         error = errors[k, 0] * most[0] + errors[k, 1] * most[1] + errors[k, 2]
                         lowest_rating = np.floor((floor[k] - centres[level[k]] - error) / steps[level[k]] - 0.01)
                         limit = int(min(max(lowest_rating, -32768.0), 32767.0))
-                    kept = _gather(ratings, k, order, cell, start, reach[k], limit, above, explanations, found)
-                    _judge(
-                        keys, base, tie_ranks, query, k, found, kept, exact, bonus, low, high, floor[k], heap, sizes
+                    kept = gather(ratings, k, order, cell, start, reach[k], limit, above, explanations, found)
+                    judge(
+                        keys, base, tie_ranks, query, k, found, kept, entries, bonus, low, high, floor[k], heap, sizes
                     )  # fmt: skip
                     if sizes[k] == n:
                         floor[k] = max(floor[k], worst(heap, k)[0])
@@ -302,16 +312,15 @@ def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) 
 
 @kernel
 def search_given(
-    keys: Floats, base: Floats, ranks: Numbers, batch: Batch, best: Best, starts: NDArray[np.int64],
-    stops: NDArray[np.int64], given: Numbers, first: int, last: int,
+    keys: Floats, shape: NDArray[np.int64], base: Floats, ranks: Numbers, batch: Batch, best: Best,
+    starts: NDArray[np.int64], stops: NDArray[np.int64], given: Numbers, first: int, last: int,
 ) -> None:  # fmt: skip
     """Rank for `rows` first..last only the explanations given for each; a bonus counts for those given."""
     width, n = keys.shape[1], best.scores.shape[1]
     query, heap, sizes = np.zeros((1, width), np.float32), np.zeros((1, n), np.uint64), np.zeros(1, np.int64)
-    columns = min(batch.queries.shape[1], width)
     for place in range(first, last):
         row = batch.rows[place]
-        query[0, :columns] = batch.queries[row, :columns]
+        take(batch.queries, row, shape, query, 0)
         low, high = batch.bonus_indptr[row], batch.bonus_indptr[row + 1]
         for at in range(starts[row], stops[row]):
             e = given[at]
@@ -319,18 +328,18 @@ def search_given(
             found = _find(batch.bonus_explanations, low, high, e)
             if found >= 0:
                 score += batch.bonus_values[found]
-            if score >= batch.floors[row]:
-                offer(heap, sizes, 0, score, ranks[e])
+            if score >= batch.floors[row] and score > -np.inf:
+                offer(heap, sizes, 0, entry_of(score, ranks[e]))
         settle(heap, sizes, 0, best.scores, best.ranks, row)
 
 
 @kernel
-def score_given(queries: Floats, keys: Floats, base: Floats, given: Numbers) -> Floats:
+def score_given(queries: Floats, keys: Floats, shape: NDArray[np.int64], base: Floats, given: Numbers) -> Floats:
     """Scores of the explanations given for each query (queries x k), bit for bit as the search has them."""
-    width, columns = keys.shape[1], min(queries.shape[1], keys.shape[1])
+    width = keys.shape[1]
     query, scores = np.zeros((1, width), np.float32), np.empty(given.shape, np.float32)
     for row in range(len(queries)):
-        query[0, :columns] = queries[row, :columns]
+        take(queries, row, shape, query, 0)
         for at in range(given.shape[1]):
             e = given[row, at]
             scores[row, at] = base[e] + dot(query, 0, keys, e * width, width)

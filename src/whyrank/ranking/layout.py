@@ -3,33 +3,44 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import layout as kernels
-from whyrank.kernels.lanes import BLOCK, LANES
+from whyrank.kernels.lanes import BLOCK, GROUP, LANES
 from whyrank.kernels.topn import QUERY_CODE, QUERY_OFFSET, TILE, Pool
+
+if TYPE_CHECKING:
+    from whyrank.ranking.ceilings import Ceilings
 
 # Norms of queries are rounded up to this many steps per doubling: finer cells bound tighter but share less.
 CELLS_PER_DOUBLING = 8
+NEARNESS = 0.25  # how much norms count beside bases in the order of a pool whose queries have two parts
+GROUPS = 512  # of blocks, at most, that parts of queries have ceilings for
 TINY = np.float32(1e-36)
 
 
 class Keys:
-    """The keys, padded and encoded once, whatever the order of the pool."""
+    """The keys, padded and encoded once, whatever the order of the pool.
+
+    Columns before `split` are one part and those up to `columns` the other, which begins at an even column, `second`.
+    """
 
     def __init__(self, keys: NDArray[np.float32], columns: int, split: int) -> None:
         count = len(keys)
-        self.columns, self.split = columns, split
-        width = max(LANES, -(-columns // LANES) * LANES)
+        self.columns, self.split, self.second = columns, split, split + split % 2
+        self.shape, self.paired = np.array([columns, split, self.second]), 0 < split < columns
+        used = self.second + columns - split
+        width = max(LANES, -(-used // LANES) * LANES)
         self.padded = np.zeros((count, width), np.float32)
-        self.padded[:, :columns] = keys[:, :columns]
+        self.padded[:, :split], self.padded[:, self.second : used] = keys[:, :split], keys[:, split:columns]
         # One rounding error per product and sum, and a few for the bound itself.
         self.slack = (width + 16) * 2.0**-23
         norms = np.zeros((2, count), np.float64)
-        norms[0] = _lengths(self.padded[:, :split])
-        norms[1] = _lengths(self.padded[:, split:])
+        norms[0] = _lengths(self.padded[:, : self.second])
+        norms[1] = _lengths(self.padded[:, self.second :])
         whole = np.sqrt(norms[0] ** 2 + norms[1] ** 2)
         self.norms = np.nextafter((norms * (1.0 + self.slack)).astype(np.float32), np.float32(np.inf))
         self.longest = float(whole.max(initial=0.0))
@@ -37,13 +48,29 @@ class Keys:
         self.reach = 126.0 - 0.5 * math.sqrt(max(columns, 1))  # of a code vector, before it is rounded
         longest = float(np.quantile(whole, 0.999)) if count else 0.0
         self.scale = longest / self.reach if longest > 0.0 else 1.0
-        self.codes = np.empty((count, 2 * max(1, -(-columns // 2))), np.int8)
-        self.code_norms, self.code_gaps = np.empty(count, np.float32), np.empty(count, np.float32)
-        kernels.encode(self.padded, whole, self.scale, longest, self.codes, self.code_norms, self.code_gaps)
+        self.codes = np.empty((count, max(2, used + used % 2)), np.int8)
+        self.code_norms, self.code_gaps = np.empty((2, count)), np.empty((2, count))
+        kernels.encode(
+            self.padded, whole, self.scale, longest, self.second, self.codes, self.code_norms, self.code_gaps
+        )  # fmt: skip
 
 
 def _lengths(rows: NDArray[np.float32]) -> NDArray[np.float64]:
     return np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+
+
+class Tally:
+    """How many blocks queries went through."""
+
+    def __init__(self) -> None:
+        self.queries, self.visited = 0, 0
+
+    def add(self, queries: int, visited: int) -> None:
+        self.queries, self.visited = self.queries + queries, self.visited + visited
+
+    @property
+    def mean(self) -> float:
+        return self.visited / max(self.queries, 1)
 
 
 class Layout:
@@ -57,12 +84,17 @@ class Layout:
         `ranks` says who wins among equals; near bounds stand by it, so that what cannot win a tie is left out, too.
         """
         count = len(base)
+        lengths = lengths * (NEARNESS if keys.paired else 1.0)
         bound = base + lengths[0] * keys.norms[0] + lengths[1] * keys.norms[1]
-        self.keys = keys
-        self.explanations = np.full(-(-count // BLOCK) * BLOCK, -1, np.int32)
+        span = GROUP
+        while count > GROUPS * span * BLOCK:
+            span *= 2
+        self.keys, self.groups = keys, max(1, -(-count // (span * BLOCK)))
+        self.explanations = np.full(self.groups * span * BLOCK, -1, np.int32)
         self.explanations[:count] = np.lexsort((ranks, -bound))
         self.codes = kernels.pack(keys.codes, self.explanations)
-        losses = [self.spread(each, 0.0).reshape(-1, BLOCK).max(1) for each in (keys.code_norms, keys.code_gaps)]
+        whole = [np.sqrt((each**2).sum(0)) for each in (keys.code_norms, keys.code_gaps)]
+        losses = [self.spread(each, 0.0).reshape(-1, BLOCK).max(1) for each in whole]
         self.allowances = np.stack(losses, axis=1) * np.float32(1 + 1e-6)
         self.norms = np.stack([self.spread(part, 0.0) for part in keys.norms])
         self.ranks = ranks
@@ -71,8 +103,10 @@ class Layout:
         self.by_leader = np.argsort(self.leaders).astype(np.int32)
         self.places = np.empty_like(self.by_leader)
         self.places[self.by_leader] = np.arange(len(self.by_leader), dtype=np.int32)
+        self.ceilings: Ceilings | None = None
+        self.by_norms, self.by_ceilings = Tally(), Tally()
 
-    def spread(self, values: NDArray[np.float32], missing: float) -> NDArray[np.float32]:
+    def spread(self, values: NDArray[np.floating], missing: float) -> NDArray[np.float32]:
         """Values per explanation by position in the blocks."""
         result = np.full(len(self.explanations), missing, np.float32)
         result[: len(values)] = values[self.explanations[: len(values)]]
@@ -96,25 +130,28 @@ class View:
         blocks = len(layout.explanations) // BLOCK
         self.capacity = max(16, memory // (8 * max(blocks, 1)))
         self._levels: list[int] = []
+        self._pool: Pool | None = None
         self._starts = np.empty((0, len(spread)), np.int16)
         self._cells: dict[tuple[int, int], int] = {}
         self._order, self._bounds = np.empty((0, blocks), np.int32), np.empty((0, blocks), np.float32)
+        self.tops = self._base.reshape(layout.groups, -1).max(1)
 
     @property
     def nbytes(self) -> int:
         """What the view and its layout take."""
         layout = self.layout
         arrays = (layout.explanations, layout.codes, layout.norms, self.base, self._base)
-        return sum(each.nbytes for each in (*arrays, self._starts, self._order, self._bounds))
+        known = 0 if layout.ceilings is None else layout.ceilings.nbytes
+        return known + sum(each.nbytes for each in (*arrays, self._starts, self._order, self._bounds))
 
-    def levels(self, measures: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The level of every query: the step of its codes, from a grid with two steps per doubling."""
+    def levels(self, measures: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The level of each of these queries: the step of its codes, from a grid with two steps per doubling."""
         keys = self.layout.keys
-        step = keys.scale * np.maximum(measures[:, 2] / keys.reach, measures[:, 3] / QUERY_CODE)
-        wanted = np.ceil(2.0 * np.log2(np.maximum(step, self._coarse)) + 1e-9).astype(np.int64)
-        lowest = int(wanted.min(initial=0))
-        places = np.zeros(int(wanted.max(initial=0)) - lowest + 1, np.int64)
-        for place in np.flatnonzero(np.bincount(wanted - lowest)).tolist():
+        wanted = kernels.levels(measures, rows, keys.scale / keys.reach, keys.scale / QUERY_CODE, self._coarse)
+        lowest, highest = (int(wanted.min()), int(wanted.max())) if len(wanted) else (0, 0)
+        places = np.zeros(highest - lowest + 1, np.int64)
+        present = np.flatnonzero(np.bincount(wanted - lowest)).tolist() if lowest < highest else [0]
+        for place in present:
             if place + lowest not in self._levels:
                 self._add_level(place + lowest)
             places[place] = self._levels.index(place + lowest)
@@ -125,6 +162,7 @@ class View:
         kernels.begin(self._base, 2.0 ** (level / 2), self._centre(level), self.layout.codes, QUERY_OFFSET, starts[0])
         self._starts = np.concatenate([self._starts, starts])
         self._levels.append(level)
+        self._pool = None
 
     def _centre(self, level: int) -> float:
         return self._top - 16383.0 * 2.0 ** (level / 2)
@@ -147,17 +185,24 @@ class View:
             self._cells.update({cell: known + k for k, cell in enumerate(new)})
             self._order = np.concatenate([self._order, order])
             self._bounds = np.concatenate([self._bounds, bounds])
+            self._pool = None
         return [self._cells[cell] for cell in wanted]
 
     def pool(self) -> Pool:
         """What the kernel reads; it stays valid when the view grows."""
+        if self._pool is None:
+            self._pool = self._packed()
+        return self._pool
+
+    def _packed(self) -> Pool:
         layout, keys = self.layout, self.layout.keys
         steps = np.array([2.0 ** (level / 2) for level in self._levels])
         centres = np.array([self._centre(level) for level in self._levels])
         margins = 2.0 * keys.slack * (np.abs(centres) + 65536.0 * steps) + 4.0 * TINY
         return Pool(
-            keys.padded, self.base, layout.ranks, layout.explanations, layout.leaders, layout.codes, keys.scale,
-            layout.allowances, self._starts, steps, centres, margins, keys.rounding, self._order, self._bounds,
+            keys.padded, keys.shape, self.base, layout.ranks, layout.explanations, layout.leaders, layout.codes,
+            keys.scale, layout.allowances, self._starts, steps, centres, margins, keys.rounding, self._order,
+            self._bounds,
         )  # fmt: skip
 
     def cells_of(
@@ -168,6 +213,9 @@ class View:
         Steps are twice as wide if tiles would not be half full: queries that walk together read the pool once.
         """
         norms = measures[:, :2]
+        if len(norms) == 1:
+            alone = [self._step(norm) for norm in norms[0].tolist()]
+            return [(alone[0], alone[1])], np.ones(1, np.int64), np.zeros(1, np.int64)
         fine = np.ceil(np.log2(norms / self._near + 1.0) * CELLS_PER_DOUBLING + 1e-6 * (norms > 0)).astype(np.int64)
         for width in (1, 2):
             steps = -(-fine // width)
@@ -189,6 +237,10 @@ class View:
         result = np.empty(len(measures), np.float32)
         result[order] = np.repeat(kernels.bound(self._base, self.layout.norms, lengths).max(1), counts)
         return result
+
+    def _step(self, norm: float) -> int:
+        """The cell of a norm."""
+        return math.ceil(math.log2(norm / self._near + 1.0) * CELLS_PER_DOUBLING + 1e-6 * (norm > 0))
 
     def _length(self, step: int) -> float:
         """The largest norm of a cell's queries."""

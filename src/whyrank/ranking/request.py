@@ -50,7 +50,7 @@ class Request:
         if n < 1:
             raise ParameterError(f"n is {n}: ask for at least one explanation")
         count, kept = len(self.queries), min(n, len(keys.padded))
-        self.measures = kernels.measure(self.queries, keys.columns, keys.split)
+        self.measures, self.alike = kernels.measure(self.queries, keys.columns, keys.split)
         largest = float(self.measures[:, 2].max(initial=0.0))
         if math.isnan(largest):
             row = int(np.flatnonzero(np.isnan(self.measures[:, 2]))[0])
@@ -58,7 +58,7 @@ class Request:
         check_size(largest * keys.longest)
         self.floors = np.full(count, -np.inf, np.float32) if floors is None else _floors(floors, count)
         self.bonus = _no_bonus(count) if bonus is None else _checked(bonus, count, len(keys.padded))
-        self.levels = np.zeros(count, np.int64)
+        self.levels, self.slots = np.zeros(count, np.int64), np.empty((count, 2), np.int32)
         self.best = Best(np.empty((count, kept), np.float32), np.empty((count, kept), np.int32))
 
     def batch(self, rows: NDArray[np.int64], jobs: Jobs) -> Batch:
@@ -94,6 +94,8 @@ def check_size(largest: float) -> None:
 
 def jobs_of(cells: NDArray[np.int64], counts: NDArray[np.int64]) -> Jobs:
     """Tiles (cell, first, last) over queries that are sorted by cell, none of which crosses cells."""
+    if len(cells) == 1 and counts[0] <= TILE:
+        return np.array([[cells[0], 0, counts[0]]], np.int64)
     tiles = -(-counts // TILE)
     first = np.repeat(np.cumsum(counts) - counts, tiles)
     inside = np.arange(tiles.sum()) - np.repeat(np.cumsum(tiles) - tiles, tiles)
@@ -128,7 +130,7 @@ def _no_bonus(count: int) -> Bonus:
 
 
 def _floors(floors: NDArray[np.float32], count: int) -> NDArray[np.float32]:
-    floors = np.ascontiguousarray(floors, np.float32)
+    floors = np.array(floors, np.float32)
     if floors.shape != (count,) or np.isnan(floors).any():
         raise ParameterError(f"floors must hold one number for each of {count} queries")
     return floors

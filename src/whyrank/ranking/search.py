@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import threading
 from collections import OrderedDict
@@ -17,15 +18,20 @@ from numpy.typing import ArrayLike, NDArray
 from whyrank.crew import standing_crew
 from whyrank.errors import ParameterError
 from whyrank.kernels import layout as kernels
-from whyrank.kernels import topn
+from whyrank.kernels import sums, topn
 from whyrank.kernels.lanes import BLOCK
+from whyrank.ranking.ceilings import Ceilings
 from whyrank.ranking.form import Bonus
 from whyrank.ranking.layout import Keys, Layout, View
 from whyrank.ranking.request import Candidates, Request, check_rows, check_size, jobs_of
 
 MANY = 1024  # queries of one call that are worth a layout of their own for a filter or a boost
+CORES = os.cpu_count() or 1
 PIECE = 128  # queries that are worth a task of their own
 KEPT = 16  # base vectors kept for later calls
+CHUNK = 16_384  # queries that are looked up at once
+FAR = 64  # blocks that queries go through if it is worth knowing the ceilings of their parts
+NO_JOBS = np.empty((0, 3), np.int64)
 
 Result = TypeVar("Result")
 
@@ -42,8 +48,9 @@ class Search:
 
     `tie_order` decides among equal scores: the lower wins. The last `constant` columns of every query are few
     distinct constants (BPER: `mu, 1 - mu` against both biases). `parts` splits the other columns into one or
-    two parts with a norm each (BPER: user and item), which bounds tighter. `memory` limits in bytes what is
-    kept for later calls. The answer does not depend on it, nor on threads, nor on which queries share a call.
+    two parts with a norm each (BPER: user and item), which bounds tighter, and tighter still when a part comes
+    again with others. `memory` limits in bytes what is kept for later calls. The answer does not depend on it,
+    nor on threads, nor on which queries share a call or came before.
 
     >>> search = Search(np.eye(3, dtype=np.float32), [0, 1, 2])
     >>> search.top(np.array([[0.5, 2.0, 0.5]], np.float32), 2)[0].tolist()
@@ -102,20 +109,20 @@ class Search:
         request = Request(queries, n, self._prepared, self.width, bonus, floors)
         if candidates is not None:
             check_rows(candidates, len(request.queries), len(self), "candidates")
-        for constants, rows in self._groups(request.queries):
+        for constants, rows in self._groups(request):
             base = self._base(constants, allowed, boost)
             if candidates is not None:
                 self._among(request, base, rows, candidates, threads)
             else:
                 plain = allowed is None and boost is None
-                self._through(request, self._view(constants, base, plain, request.measures[rows]), rows, threads)
+                self._through(request, self._view(constants, base, plain, request, rows), rows, threads)
         return request.answer(self._by_rank)
 
     def visits(self, queries: NDArray[np.float32], n: int, *, threads: int | None = None) -> Visits:
         """How much of the pool `top` looks at for these queries."""
         request, filtered, scored = Request(queries, n, self._prepared, self.width), 0, 0
-        for constants, rows in self._groups(request.queries):
-            view = self._view(constants, self._base(constants), True, request.measures[rows])
+        for constants, rows in self._groups(request):
+            view = self._view(constants, self._base(constants), True, request, rows)
             counts = self._through(request, view, rows, threads)
             filtered, scored = filtered + counts[0], scored + counts[1]
         everything = max(1, len(request.queries) * len(self))
@@ -131,9 +138,9 @@ class Search:
         """For every query a number that no explanation's score without bonus exceeds, found without a search."""
         request = Request(queries, 1, self._prepared, self.width)
         result = np.full(len(request.queries), -np.inf, np.float32)
-        for constants, rows in self._groups(request.queries):
+        for constants, rows in self._groups(request):
             base = self._base(constants, allowed, boost)
-            view = self._view(constants, base, allowed is None and boost is None, request.measures[rows])
+            view = self._view(constants, base, allowed is None and boost is None, request, rows)
             result[rows] = view.highest(request.measures[rows])
         return result
 
@@ -154,18 +161,20 @@ class Search:
         if given.size and not 0 <= given.min() <= given.max() < len(self):
             raise ParameterError(f"explanations must be numbers from 0 to {len(self) - 1}")
         result = np.empty(given.shape, np.float32)
-        for constants, rows in self._groups(request.queries):
+        for constants, rows in self._groups(request):
             base = self._base(constants, None, boost)
-            result[rows] = topn.score_given(request.queries[rows], self._prepared.padded, base, given[rows])
+            result[rows] = topn.score_given(
+                request.queries[rows], self._prepared.padded, self._prepared.shape, base, given[rows]
+            )
         return result
 
-    def _groups(self, queries: NDArray[np.float32]) -> Iterator[tuple[bytes, NDArray[np.int64]]]:
+    def _groups(self, request: Request) -> Iterator[tuple[bytes, NDArray[np.int64]]]:
         """Queries that share their constants."""
-        constants = np.ascontiguousarray(queries[:, self._prepared.columns :])
-        if len(queries) == 0:
+        constants = request.queries[:, self._prepared.columns :]
+        if len(constants) == 0:
             return
-        if (constants == constants[0]).all():
-            yield constants[0].tobytes(), np.arange(len(queries))
+        if request.alike:
+            yield constants[0].tobytes(), np.arange(len(constants))
             return
         distinct, inverse = np.unique(constants, axis=0, return_inverse=True)
         order = np.argsort(inverse.reshape(-1), kind="stable")
@@ -200,16 +209,18 @@ class Search:
             base = np.where(allowed, base, np.float32(-np.inf))
         return base
 
-    def _view(self, constants: bytes, base: NDArray[np.float32], plain: bool, measures: NDArray[np.float64]) -> View:
+    def _view(
+        self, constants: bytes, base: NDArray[np.float32], plain: bool, request: Request, rows: NDArray[np.int64]
+    ) -> View:
         """The prepared view for a base: kept, but for a filter or boost that comes with few queries."""
-        if not plain and len(measures) >= MANY:
+        if not plain and len(rows) >= MANY:
             constants += hashlib.blake2b(base.tobytes()).digest()
             plain = True
         with self._lock:
             view = self._views.pop(constants, None)
             if view is None:
                 own = base if plain else self._base(constants)
-                layout = Layout(self._prepared, own, np.median(measures[:, :2], axis=0), self._ranks)
+                layout = Layout(self._prepared, own, np.median(request.measures[rows, :2], axis=0), self._ranks)
                 view = View(layout, own, self.memory // 4)
             self._views[constants] = view
             while len(self._views) > 1 and sum(kept.nbytes for kept in self._views.values()) > self.memory:
@@ -218,20 +229,64 @@ class Search:
 
     def _through(self, request: Request, view: View, rows: NDArray[np.int64], threads: int | None) -> tuple[int, int]:
         """Search the pool for some rows of a request. Returns blocks visited and explanations scored."""
+        counts: list[tuple[int, int]] = []
+        if view.layout.keys.paired:
+            if view.layout.by_norms.queries == 0:  # a few show how far queries go
+                counts.append(self._by_cells(request, view, rows[:CHUNK], threads))
+                rows = rows[CHUNK:]
+            often = _often(view.layout)
+            if often < math.inf:
+                starts = range(0, len(rows), CHUNK)
+                some = [self._by_sums(request, view, rows[k : k + CHUNK], often, threads) for k in starts]
+                counts += [found for _, found in some]
+                rows = np.concatenate([rows[:0], *(rest for rest, _ in some)])
+        if len(rows):
+            counts.append(self._by_cells(request, view, rows, threads))
+        return _total(counts)
+
+    def _by_sums(
+        self, request: Request, view: View, rows: NDArray[np.int64], often: float, threads: int | None
+    ) -> tuple[NDArray[np.int64], tuple[int, int]]:
+        """Search for those of some rows whose parts have ceilings, and return the others."""
+        layout, share = view.layout, partial(_share, threads=threads)
+        slots = request.slots
+        with self._lock:
+            if layout.ceilings is None:
+                layout.ceilings = Ceilings(layout, self.memory // 2)
+            if len(rows) > layout.ceilings.capacity:
+                return rows, (0, 0)
+            layout.ceilings.find(request.queries, rows, slots, share)
+            ready = layout.ceilings.ready(rows, slots, often, share) & (request.measures[rows, 2] > 0)
+            some, rest = rows[ready], rows[~ready]
+            if len(some) == 0:
+                return rest, (0, 0)
+            request.levels[some] = view.levels(request.measures, some)
+            pool, tables = view.pool(), layout.ceilings.tables()
+        batch = request.batch(some, NO_JOBS)
+        work = partial(sums.search_sums, pool, batch, request.best, view.tops, *tables, slots)
+        found = _total(share(work, len(some)))
+        with self._lock:
+            layout.by_ceilings.add(len(some), found[0])
+        return rest, found
+
+    def _by_cells(self, request: Request, view: View, rows: NDArray[np.int64], threads: int | None) -> tuple[int, int]:
+        """Walk the blocks in the order of the bounds that norms give."""
         cells, counts, order = view.cells_of(request.measures[rows])
-        rows, ends, visited, scored = rows[order], np.cumsum(counts), 0, 0
+        rows, ends, done = rows[order], np.cumsum(counts), []
         for first in range(0, len(cells), view.capacity):
             part = slice(first, first + view.capacity)
             some = rows[ends[first] - counts[first] : ends[part][-1]]
             with self._lock:
-                request.levels[some] = view.levels(request.measures[some])
+                request.levels[some] = view.levels(request.measures, some)
                 places = np.array(view.cells(cells[part]), np.int64)
                 pool = view.pool()
             batch = request.batch(some, jobs_of(places, counts[part]))
             work = partial(topn.search, pool, batch, request.best)
-            for seen, tried in _share(work, len(batch.jobs), len(some), threads):
-                visited, scored = visited + seen, scored + tried
-        return visited, scored
+            done += _share(work, len(batch.jobs), len(some), threads)
+        found = _total(done)
+        with self._lock:
+            view.layout.by_norms.add(len(rows), found[0])
+        return found
 
     def _among(
         self,
@@ -242,15 +297,32 @@ class Search:
         threads: int | None,
     ) -> None:
         """Rank only the candidates of some rows of a request."""
-        batch = request.batch(rows, np.empty((0, 3), np.int64))
-        work = partial(topn.search_given, self._prepared.padded, base, self._ranks, batch, request.best, *candidates)
+        batch = request.batch(rows, NO_JOBS)
+        keys = self._prepared
+        work = partial(topn.search_given, keys.padded, keys.shape, base, self._ranks, batch, request.best, *candidates)
         _share(work, len(rows), len(rows), threads)
 
 
-def _share(work: Callable[[int, int], Result], count: int, queries: int, threads: int | None) -> list[Result]:
+def _total(counts: list[tuple[int, int]]) -> tuple[int, int]:
+    return sum(visited for visited, _ in counts), sum(scored for _, scored in counts)
+
+
+def _often(layout: Layout) -> float:
+    """How often a part of queries has to be asked with before its ceilings are found: as often as they will have paid.
+
+    Finding them goes through all blocks once, with half of the columns. Infinity where queries go through few blocks
+    without them, or through nearly as many with them: their blocks are looked at one by one.
+    """
+    usual = layout.by_norms.mean
+    return 1.0 + len(layout.codes) / usual if usual > max(FAR, 3.0 * layout.by_ceilings.mean) else math.inf
+
+
+def _share(
+    work: Callable[[int, int], Result], count: int, queries: int | None = None, threads: int | None = None
+) -> list[Result]:
     """Do work(first, last) over pieces of 0..count in threads; the kernels release the interpreter."""
-    threads = threads or os.cpu_count() or 1
-    pieces = min(8 * threads, queries // PIECE)
+    threads = threads or CORES
+    pieces = min(8 * threads, (count if queries is None else queries) // PIECE)
     if threads == 1 or pieces < 2:
         return [work(0, count)]
     cuts = np.linspace(0, count, pieces + 1).astype(int).tolist()

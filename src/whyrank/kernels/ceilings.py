@@ -1,0 +1,141 @@
+"""Parts of queries, each kept once with its ceilings: what no explanation of a group scores above in its columns.
+
+A part is known by its bits. A table of places, a power of two of them, says where each part stands: the first free or
+equal one from the place its bits point to.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.kernels import inlined, kernel
+from whyrank.kernels.lanes import ABREAST, BLOCK, highest, rate_highest
+from whyrank.kernels.topn import QUERY_OFFSET, encode
+
+Bits = NDArray[np.uint32]
+Numbers = NDArray[np.int32]
+Rows = NDArray[np.int64]
+
+MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@inlined
+def _place(queries: Bits, row: int, first: int, parts: Bits, places: Numbers) -> int:
+    """Where the part of a query that begins at column `first` stands in the table of places, or would."""
+    mixed, other, width = np.uint64(0), MIX, parts.shape[1]
+    for j in range(0, width - 1, 2):
+        mixed = (mixed ^ np.uint64(queries[row, first + j])) * MIX
+        other = (other ^ np.uint64(queries[row, first + j + 1])) * MIX
+    if width % 2 == 1:
+        mixed = (mixed ^ np.uint64(queries[row, first + width - 1])) * MIX
+    mixed ^= (other >> np.uint64(29)) ^ (other << np.uint64(17))
+    mask = len(places) - 1
+    at = np.int64((mixed * MIX) >> np.uint64(33)) & mask
+    while places[at] >= 0:
+        slot, differ = places[at], np.uint32(0)
+        for j in range(width):
+            differ |= queries[row, first + j] ^ parts[slot, j]
+        if differ == 0:
+            break
+        at = (at + 1) & mask
+    return int(at)
+
+
+@kernel
+def find(
+    queries: Bits, rows: Rows, column: int, parts: Bits, places: Numbers, slots: Numbers, side: int, first: int,
+    last: int,
+) -> int:  # fmt: skip
+    """Write which part each of the queries has on a side, -1 where it is not known; returns how many are not."""
+    unknown = 0
+    for at in range(first, last):
+        slots[rows[at], side] = places[_place(queries, rows[at], column, parts, places)]
+        unknown += slots[rows[at], side] < 0
+    return unknown
+
+
+@kernel
+def enter(
+    queries: Bits, rows: Rows, column: int, parts: Bits, places: Numbers, slots: Numbers, side: int, count: int
+) -> int:
+    """Give those that are not known a place; returns how many parts there are then."""
+    for row in rows:
+        if slots[row, side] < 0:
+            at = _place(queries, row, column, parts, places)
+            if places[at] < 0:
+                for j in range(parts.shape[1]):
+                    parts[count, j] = queries[row, column + j]
+                places[at] = count
+                count += 1
+            slots[row, side] = places[at]
+    return count
+
+
+@kernel
+def note(
+    rows: Rows, slots: Numbers, side: int, uses: Numbers, done: NDArray[np.bool_], often: float, wanted: Rows
+) -> int:
+    """Count each part once for every query that has it, and list those that reach `often` and were not done before."""
+    count = 0
+    for row in rows:
+        slot = slots[row, side]
+        uses[slot] += 1
+        wanted[count] = slot
+        count += uses[slot] >= often and not done[slot]
+        done[slot] = done[slot] or uses[slot] >= often
+    return count
+
+
+@kernel
+def settle(parts: Bits, count: int, places: Numbers) -> None:
+    """Write the places of parts that are known to differ into an empty table."""
+    for slot in range(count):
+        places[_place(parts, slot, 0, parts, places)] = slot
+
+
+@kernel
+def offsets(codes: NDArray[np.int8], second: int) -> NDArray[np.int16]:
+    """Side x position: what takes the offset of a query's unsigned codes back, modulo 2 ** 16."""
+    blocks, pairs = codes.shape[:2]
+    starts = np.empty((2, blocks * BLOCK), np.int16)
+    for block in range(blocks):
+        for lane in range(BLOCK):
+            for side in range(2):
+                total = 0
+                for pair in range(second if side else 0, pairs if side else second):
+                    total += codes[block, pair, 2 * lane] + codes[block, pair, 2 * lane + 1]
+                starts[side, block * BLOCK + lane] = np.int16(-QUERY_OFFSET * total)
+    return starts
+
+
+@kernel
+def lift(
+    parts: NDArray[np.float32], wanted: Rows, codes: NDArray[np.int8], starts: NDArray[np.int16], side: int, pair: int,
+    scale: float, reach: float, largest: float, norms: NDArray[np.float32], gaps: NDArray[np.float32],
+    ceilings: NDArray[np.float32], first: int, last: int,
+) -> None:  # fmt: skip
+    """Find the ceilings of the wanted parts first..last, several abreast."""
+    width, groups = parts.shape[1], ceilings.shape[1]
+    span = len(codes) // groups
+    part = np.zeros((ABREAST, width + width % 2), np.float32)
+    part_codes, errors = np.empty((ABREAST, part.shape[1] // 2), np.int32), np.empty((ABREAST, 3))
+    level, rows, slots = np.full(ABREAST, side), np.arange(ABREAST), np.empty(ABREAST, np.int64)
+    steps, peaks = np.empty(ABREAST), np.empty((ABREAST, BLOCK), np.int16)
+    for start in range(first, last, ABREAST):
+        for k in range(ABREAST):
+            slots[k] = wanted[min(start + k, last - 1)]
+            norm, tallest = 0.0, 0.0
+            for j in range(width):
+                value = np.float64(parts[slots[k], j])
+                part[k, j] = parts[slots[k], j]
+                norm += value * value
+                tallest = max(tallest, abs(value))
+            steps[k] = max(scale * max(np.sqrt(norm) / reach, tallest / largest), 1e-300)
+            encode(part, k, scale, steps[k], part_codes, errors)
+        for group in range(groups):
+            peaks[:] = -32768
+            for block in range(group * span, (group + 1) * span):
+                rate_highest(codes, block, pair, part_codes, starts, level, rows, 0, peaks, 0)
+            for k in range(ABREAST):
+                top = steps[k] * highest(peaks, k * BLOCK)
+                top += errors[k, 0] * norms[group] + errors[k, 1] * gaps[group]
+                ceilings[slots[k], group] = np.float32(top + abs(top) * 2.0**-22)

@@ -1,0 +1,142 @@
+"""What the search knows of the parts of queries: each part once, and numbers that no score of a group is above."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from whyrank.ranking.ceilings import FIRST, Ceilings
+from whyrank.ranking.layout import Keys, Layout
+from whyrank.ranking.search import FAR, Search
+
+MUCH = 1 << 28
+
+
+def alone(work, count: int) -> list:
+    return [work(0, count)]
+
+
+def ceilings_of(keys: NDArray[np.float32], split: int, memory: int = MUCH) -> Ceilings:
+    prepared = Keys(keys, keys.shape[1], split)
+    ranks = np.arange(len(keys), dtype=np.int32)
+    return Ceilings(Layout(prepared, np.zeros(len(keys), np.float32), np.ones(2), ranks), memory)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1, 40, 700, 40_000]),
+    st.sampled_from([(1, 2), (3, 8), (20, 40), (7, 9)]),
+    st.sampled_from([0.0, 1e-30, 1.0, 1e15]),
+    st.booleans(),
+)
+def test_no_part_of_a_score_is_above_its_ceiling_nor_far_below(
+    seed: int, pool: int, shape: tuple[int, int], size: float, even: bool
+) -> None:
+    rng, (split, columns) = np.random.default_rng(seed), shape
+    keys = (rng.normal(size=(pool, columns)) * rng.exponential(1.0, (pool, 1))).astype(np.float32)
+    if even:
+        keys = rng.choice(np.array([-1, 1], np.float32), (pool, columns))
+    queries = (size * rng.normal(size=(6, columns)) * rng.exponential(1.0, (6, 1))).astype(np.float32)
+    queries[0, :split] = 0
+    known = ceilings_of(keys, split)
+    rows, slots = np.arange(6), np.empty((6, 2), np.int32)
+    known.find(queries, rows, slots, alone)
+    assert known.ready(rows, slots, 1, alone).all()
+    groups = known.layout.explanations.reshape(known.layout.groups, -1)
+    for side, part in enumerate((slice(0, split), slice(split, columns))):
+        mine, theirs = queries[:, part].astype(float), keys[:, part].astype(float)
+        highest = np.where(groups >= 0, (mine @ theirs.T)[:, groups], -np.inf).max(2)
+        longest = np.linalg.norm(mine, axis=1) * np.linalg.norm(theirs, axis=1).max()
+        found = known.tables()[side][slots[:, side]]
+        assert (found >= highest).all()
+        if even:  # codes are coarse where few keys are far longer than the others
+            assert (found <= np.maximum(highest, 0) + 0.1 * longest[:, None] + 1e-35).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.sampled_from([1, 50, 3 * FIRST]))
+def test_every_part_has_one_place_and_keeps_it(seed: int, width: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    # Bits that differ little: numbers with few of them, zeros of both signs, and the same ones in other columns.
+    queries = rng.choice(np.array([0.0, -0.0, 1.0, -1.0, 2.0, 0.5], np.float32), (count, 2 * width))
+    queries[rng.random(count) < 0.5, 0] = rng.integers(0, 1 << 20)
+    queries[:, -1] += rng.integers(0, count, count).astype(np.float32)
+    known, slots = ceilings_of(np.ones((5, 2 * width), np.float32), width), np.empty((count, 2), np.int32)
+    for rows in np.array_split(rng.permutation(count), 3):
+        known.find(queries, rows, slots, alone)
+    before = slots.copy()
+    known.find(queries, np.arange(count), slots, alone)
+    np.testing.assert_array_equal(slots, before)
+    for side in range(2):
+        part = np.ascontiguousarray(queries[:, side * width : (side + 1) * width]).view(np.uint32)
+        distinct, numbers = np.unique(part, axis=0, return_inverse=True)
+        pairs = set(zip(numbers.reshape(-1).tolist(), slots[:, side].tolist(), strict=True))
+        assert len(pairs) == len(distinct) == len({slot for _, slot in pairs})
+
+
+def test_parts_get_ceilings_when_they_were_asked_often_and_queries_when_both_have_them() -> None:
+    known, slots = ceilings_of(np.eye(4, dtype=np.float32), 2), np.empty((3, 2), np.int32)
+    queries = np.array([[1, 0, 1, 0], [1, 0, 2, 0], [3, 0, 1, 0]], np.float32)
+    rows = np.arange(3)
+    known.find(queries, rows, slots, alone)
+    assert known.ready(rows, slots, 2, alone).tolist() == [True, False, False]
+    assert known.ready(rows[:2], slots, 2, alone).tolist() == [True, True]
+    assert known.ready(rows, slots, 2, alone).tolist() == [True, True, True]
+
+
+def pool_that_norms_do_not_sieve(share: float = 0.06) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Scores of a popularity and two parts of twenty columns, whose sizes are `share` of its."""
+    rng = np.random.default_rng(0)
+    keys = rng.normal(size=(8000, 41)) * np.append(np.full(40, share), 1.0)
+    users, items = rng.normal(size=(40, 20)), rng.normal(size=(30, 20))
+    queries = np.hstack([users[rng.integers(0, 40, 400)], items[rng.integers(0, 30, 400)], np.ones((400, 1))])
+    return keys.astype(np.float32), queries.astype(np.float32)
+
+
+def test_pairs_of_users_and_items_that_come_again_look_at_an_eighth_as_much() -> None:
+    keys, queries = pool_that_norms_do_not_sieve()
+    search = Search(keys, np.arange(len(keys)), constant=1, parts=(20, 20))
+    first = search.visits(queries, 10)
+    expected = search.top(queries, 10)
+    assert first.filtered * len(keys) / 32 > FAR
+    for _ in range(3):
+        found = search.top(queries, 10)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert search.visits(queries, 10).filtered < first.filtered / 8
+
+
+def test_ceilings_that_leave_nearly_as_much_are_given_up() -> None:
+    keys, queries = pool_that_norms_do_not_sieve(share=3.0)
+    search = Search(keys, np.arange(len(keys)), constant=1, parts=(20, 20))
+    visits = [search.visits(queries, 10).filtered for _ in range(4)]
+    assert visits[1] < visits[0]
+    assert visits[2] == visits[3] == visits[0]
+
+
+@pytest.mark.parametrize("memory", [1, 60_000, 100_000])
+def test_a_memory_that_is_too_small_for_all_parts_changes_nothing(memory: int) -> None:
+    keys, queries = pool_that_norms_do_not_sieve()
+    rich = Search(keys, np.arange(len(keys)), constant=1, parts=(20, 20))
+    poor = Search(keys, np.arange(len(keys)), constant=1, parts=(20, 20), memory=memory)
+    for start in (0, 0, 0, 15, 30, 15, 0, 0, 15, 0, 300, 0, 15, 0):
+        some = queries[start : start + 20]
+        for a, b in zip(rich.top(some, 10), poor.top(some, 10), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_threads_that_ask_at_once_get_what_each_would_get_alone() -> None:
+    keys, queries = pool_that_norms_do_not_sieve()
+    expected = Search(keys, np.arange(len(keys)), constant=1, parts=(20, 20)).top(queries, 10)[0]
+    search = Search(keys, np.arange(len(keys)), constant=1, parts=(20, 20), memory=300_000)
+    with ThreadPoolExecutor(4) as threads:
+        stretches = [slice(start, start + 25) for start in range(0, 400, 25)] * 6
+        found = list(threads.map(lambda part: search.top(queries[part], 10, threads=1)[0], stretches))
+    for part, numbers in zip(stretches, found, strict=True):
+        np.testing.assert_array_equal(numbers, expected[part])
