@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from whyrank.kernels.ceilings import lift
 from whyrank.ranking.ceilings import FIRST, Ceilings
 from whyrank.ranking.layout import Keys, Layout
 from whyrank.ranking.search import FAR, Search
@@ -46,17 +48,33 @@ def test_no_part_of_a_score_is_above_its_ceiling_nor_far_below(
     queries[0, :split] = 0
     known = ceilings_of(keys, split)
     rows, slots = np.arange(6), np.empty((6, 2), np.int32)
-    known.find(queries, rows, slots, alone)
-    assert known.ready(rows, slots, 1, alone).all()
-    groups = known.layout.explanations.reshape(known.layout.groups, -1)
-    for side, part in enumerate((slice(0, split), slice(split, columns))):
-        mine, theirs = queries[:, part].astype(float), keys[:, part].astype(float)
-        highest = np.where(groups >= 0, (mine @ theirs.T)[:, groups], -np.inf).max(2)
-        longest = np.linalg.norm(mine, axis=1) * np.linalg.norm(theirs, axis=1).max()
+    assert known.find(queries, rows, slots, 1, alone).all()
+    for side, highest, longest in highest_parts(known, keys, queries, split):
         found = known.tables()[side][slots[:, side]]
         assert (found >= highest).all()
         if even:  # codes are coarse where few keys are far longer than the others
             assert (found <= np.maximum(highest, 0) + 0.1 * longest[:, None] + 1e-35).all()
+
+
+def highest_parts(known: Ceilings, keys: NDArray[np.float32], queries: NDArray[np.float32], split: int) -> Iterator:
+    """Of each side: the highest part of a score in every group, and what it could be at most by lengths alone."""
+    groups = known.layout.explanations.reshape(known.layout.groups, -1)
+    for side, part in enumerate((slice(0, split), slice(split, keys.shape[1]))):
+        mine, theirs = queries[:, part].astype(float), keys[:, part].astype(float)
+        highest = np.where(groups >= 0, (mine @ theirs.T)[:, groups], -np.inf).max(2)
+        yield side, highest, np.linalg.norm(mine, axis=1) * np.linalg.norm(theirs, axis=1).max()
+
+
+def test_a_side_that_is_full_begins_anew() -> None:
+    rng = np.random.default_rng(0)
+    keys, parts = rng.normal(size=(300, 6)).astype(np.float32), rng.normal(size=(60, 3)).astype(np.float32)
+    known, slots = ceilings_of(keys, 3, memory=6000), np.empty((10, 2), np.int32)
+    assert 10 <= known.capacity < 60
+    for _ in range(40):
+        queries = np.hstack([parts[rng.integers(0, 60, 10)], parts[rng.integers(0, 60, 10)]])
+        assert known.find(queries, np.arange(10), slots, 1, alone).all()
+        for side, highest, _ in highest_parts(known, keys, queries, 3):
+            assert (known.tables()[side][slots[:, side]] >= highest).all()
 
 
 @settings(max_examples=30, deadline=None)
@@ -69,9 +87,9 @@ def test_every_part_has_one_place_and_keeps_it(seed: int, width: int, count: int
     queries[:, -1] += rng.integers(0, count, count).astype(np.float32)
     known, slots = ceilings_of(np.ones((5, 2 * width), np.float32), width), np.empty((count, 2), np.int32)
     for rows in np.array_split(rng.permutation(count), 3):
-        known.find(queries, rows, slots, alone)
+        assert known.find(queries, rows, slots, 1, alone).all()
     before = slots.copy()
-    known.find(queries, np.arange(count), slots, alone)
+    known.find(queries, np.arange(count), slots, 1, alone)
     np.testing.assert_array_equal(slots, before)
     for side in range(2):
         part = np.ascontiguousarray(queries[:, side * width : (side + 1) * width]).view(np.uint32)
@@ -84,10 +102,23 @@ def test_parts_get_ceilings_when_they_were_asked_often_and_queries_when_both_hav
     known, slots = ceilings_of(np.eye(4, dtype=np.float32), 2), np.empty((3, 2), np.int32)
     queries = np.array([[1, 0, 1, 0], [1, 0, 2, 0], [3, 0, 1, 0]], np.float32)
     rows = np.arange(3)
-    known.find(queries, rows, slots, alone)
-    assert known.ready(rows, slots, 2, alone).tolist() == [True, False, False]
-    assert known.ready(rows[:2], slots, 2, alone).tolist() == [True, True]
-    assert known.ready(rows, slots, 2, alone).tolist() == [True, True, True]
+    assert known.find(queries, rows, slots, 2, alone).tolist() == [True, False, False]
+    assert known.find(queries, rows[:2], slots, 2, alone).tolist() == [True, True]
+    assert known.find(queries, rows, slots, 2, alone).tolist() == [True, True, True]
+
+
+def test_an_interruption_leaves_no_part_with_ceilings_that_were_not_found() -> None:
+    def interrupted(work, count: int) -> list:
+        if work.func is lift:
+            raise KeyboardInterrupt
+        return alone(work, count)
+
+    known, slots = ceilings_of(np.eye(4, dtype=np.float32), 2), np.empty((1, 2), np.int32)
+    rows, queries = np.arange(1), np.ones((1, 4), np.float32)
+    with pytest.raises(KeyboardInterrupt):
+        known.find(queries, rows, slots, 1, interrupted)
+    assert known.find(queries, rows, slots, 1, alone).all()
+    assert all((table[0] >= 1).all() for table in known.tables())
 
 
 def pool_that_norms_do_not_sieve(share: float = 0.06) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -120,7 +151,7 @@ def test_ceilings_that_leave_nearly_as_much_are_given_up() -> None:
     assert visits[2] == visits[3] == visits[0]
 
 
-@pytest.mark.parametrize("memory", [1, 60_000, 100_000])
+@pytest.mark.parametrize("memory", [1, 30_000, 60_000, 100_000])
 def test_a_memory_that_is_too_small_for_all_parts_changes_nothing(memory: int) -> None:
     keys, queries = pool_that_norms_do_not_sieve()
     rich = Search(keys, np.arange(len(keys)), constant=1, parts=(20, 20))

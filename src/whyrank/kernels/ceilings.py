@@ -72,16 +72,22 @@ def enter(
 
 @kernel
 def note(
-    rows: Rows, slots: Numbers, side: int, uses: Numbers, done: NDArray[np.bool_], often: float, wanted: Rows
+    rows: Rows, slots: Numbers, side: int, uses: Numbers, tables: Numbers, often: float, known: int, wanted: Rows
 ) -> int:
-    """Count each part once for every query that has it, and list those that reach `often` and were not done before."""
+    """Count each part once for every query that has it, and give a row in the table of ceilings to what comes often.
+
+    Lists the parts that are new in the table, after the `known` ones; returns how many. `slots` become rows, or -1.
+    """
     count = 0
     for row in rows:
         slot = slots[row, side]
         uses[slot] += 1
-        wanted[count] = slot
-        count += uses[slot] >= often and not done[slot]
-        done[slot] = done[slot] or uses[slot] >= often
+        if uses[slot] >= often and tables[slot] < 0:
+            tables[slot] = known + count
+            wanted[count] = slot
+            count += 1
+    for row in rows:
+        slots[row, side] = tables[slots[row, side]]
     return count
 
 
@@ -111,22 +117,21 @@ def offsets(codes: NDArray[np.int8], second: int) -> NDArray[np.int16]:
 def lift(
     parts: NDArray[np.float32], wanted: Rows, codes: NDArray[np.int8], starts: NDArray[np.int16], side: int, pair: int,
     scale: float, reach: float, largest: float, norms: NDArray[np.float32], gaps: NDArray[np.float32],
-    ceilings: NDArray[np.float32], first: int, last: int,
+    ceilings: NDArray[np.float32], known: int, first: int, last: int,
 ) -> None:  # fmt: skip
-    """Find the ceilings of the wanted parts first..last, several abreast."""
+    """Find the ceilings of the wanted parts first..last, several abreast, for the rows that follow the known ones."""
     width, groups = parts.shape[1], ceilings.shape[1]
     span = len(codes) // groups
     part = np.zeros((ABREAST, width + width % 2), np.float32)
     part_codes, errors = np.empty((ABREAST, part.shape[1] // 2), np.int32), np.empty((ABREAST, 3))
-    level, rows, slots = np.full(ABREAST, side), np.arange(ABREAST), np.empty(ABREAST, np.int64)
+    level, rows = np.full(ABREAST, side), np.arange(ABREAST)
     steps, peaks = np.empty(ABREAST), np.empty((ABREAST, BLOCK), np.int16)
     for start in range(first, last, ABREAST):
         for k in range(ABREAST):
-            slots[k] = wanted[min(start + k, last - 1)]
-            norm, tallest = 0.0, 0.0
+            slot, norm, tallest = wanted[min(start + k, last - 1)], 0.0, 0.0
             for j in range(width):
-                value = np.float64(parts[slots[k], j])
-                part[k, j] = parts[slots[k], j]
+                value = np.float64(parts[slot, j])
+                part[k, j] = parts[slot, j]
                 norm += value * value
                 tallest = max(tallest, abs(value))
             steps[k] = max(scale * max(np.sqrt(norm) / reach, tallest / largest), 1e-300)
@@ -138,4 +143,4 @@ def lift(
             for k in range(ABREAST):
                 top = steps[k] * highest(peaks, k * BLOCK)
                 top += errors[k, 0] * norms[group] + errors[k, 1] * gaps[group]
-                ceilings[slots[k], group] = np.float32(top + abs(top) * 2.0**-22)
+                ceilings[known + min(start + k, last - 1), group] = np.float32(top + abs(top) * 2.0**-22)

@@ -16,7 +16,7 @@ Floats = NDArray[np.float32]
 Numbers = NDArray[np.int32]
 
 SEEDS = 4  # blocks that are looked at first, more if they hold fewer than twice n explanations
-ROOM = 16  # blocks that are looked at before the n-th best is asked again
+ROOM = 8  # blocks that are looked at before the n-th best is asked again
 LOWEST = np.float32(-3e38)  # below every sum but that of groups where nothing is allowed
 
 

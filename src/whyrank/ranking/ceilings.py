@@ -13,7 +13,8 @@ from whyrank.kernels import ceilings as kernels
 from whyrank.kernels.topn import QUERY_CODE
 from whyrank.ranking.layout import Layout
 
-FIRST = 1024  # parts that a new table has room for
+FIRST = 1024  # parts, and rows of ceilings, that new tables have room for
+SEEN = 0.25  # of the memory for parts themselves; the rest is for ceilings
 
 Share = Callable[[Callable[[int, int], Any], int], list[Any]]
 
@@ -28,12 +29,18 @@ class Ceilings:
         keys = layout.keys
         widths = keys.split, keys.columns - keys.split
         self.layout, self._columns = layout, (0, keys.split)
-        self.capacity = max(16, memory // (4 * (2 * layout.groups + sum(widths) + 16)))
+        self._seen = int(SEEN * memory / (4 * (sum(widths) + 2 * 4)))
+        self._lifted = int((1.0 - SEEN) * memory / (4 * 2 * layout.groups))
         self._sides = [_Side(width, layout.groups) for width in widths]
         self._starts = kernels.offsets(layout.codes, keys.second // 2)
         self._norms, self._gaps = (
             [self._highest(each[part]) for part in range(2)] for each in (keys.code_norms, keys.code_gaps)
         )
+
+    @property
+    def capacity(self) -> int:
+        """How many queries can be looked up at once."""
+        return min(self._seen, self._lifted)
 
     @property
     def nbytes(self) -> int:
@@ -44,42 +51,50 @@ class Ceilings:
         return self._sides[0].ceilings, self._sides[1].ceilings
 
     def find(
-        self, queries: NDArray[np.float32], rows: NDArray[np.int64], slots: NDArray[np.int32], share: Share
-    ) -> None:
-        """Write where the parts of some queries stand, at most `capacity` queries."""
-        bits = queries.view(np.uint32)
+        self,
+        queries: NDArray[np.float32],
+        rows: NDArray[np.int64],
+        slots: NDArray[np.int32],
+        often: float,
+        share: Share,
+    ) -> NDArray[np.bool_]:
+        """Which queries have ceilings of both parts, and where: `slots` become rows of the two tables.
+
+        Counts every part that is asked with, and finds the ceilings of those that were `often`.
+        """
+        bits, both = queries.view(np.uint32), np.ones(len(rows), np.bool_)
         for number, (side, column) in enumerate(zip(self._sides, self._columns, strict=True)):
             look = partial(kernels.find, bits, rows, column, side.parts, side.places, slots, number)
             unknown = sum(share(look, len(rows)))
-            if side.count + unknown > self.capacity:
+            seen = side.count + unknown
+            if seen > self._seen or side.lifted + min(len(rows), seen - side.lifted) > self._lifted:
                 side = self._sides[number] = _Side(side.parts.shape[1], side.ceilings.shape[1])
                 slots[rows, number], unknown = -1, len(rows)
             if unknown:
                 side.make_room(unknown)
                 side.count = kernels.enter(bits, rows, column, side.parts, side.places, slots, number, side.count)
-
-    def ready(self, rows: NDArray[np.int64], slots: NDArray[np.int32], often: float, share: Share) -> NDArray[np.bool_]:
-        """Note that queries are asked, and find ceilings for parts that were `often` asked; which queries have both."""
-        keys, both = self.layout.keys, np.ones(len(rows), np.bool_)
-        for number, side in enumerate(self._sides):
-            if side.lifted == side.count:
-                continue
-            wanted = np.empty(len(rows) + 1, np.int64)
-            wanted = wanted[: kernels.note(rows, slots, number, side.uses, side.done, often, wanted)]
-            if len(wanted):
-                work = partial(
-                    kernels.lift, side.parts.view(np.float32), wanted, self.layout.codes, self._starts, number,
-                    number * keys.second // 2, keys.scale, keys.reach, QUERY_CODE, self._norms[number],
-                    self._gaps[number], side.ceilings,
-                )  # fmt: skip
-                try:
-                    share(work, len(wanted))
-                except BaseException:  # interrupted: some may have none
-                    side.done[wanted] = False
-                    raise
-                side.lifted += len(wanted)
-            both &= side.done[slots[rows, number]]
+            wanted = np.empty(len(rows), np.int64)
+            new = kernels.note(rows, slots, number, side.uses, side.rows, often, side.lifted, wanted)
+            if new:
+                self._lift(number, side, wanted[:new], share)
+            both &= slots[rows, number] >= 0
         return both
+
+    def _lift(self, number: int, side: _Side, wanted: NDArray[np.int64], share: Share) -> None:
+        """Find the ceilings of parts that have got the next rows."""
+        keys = self.layout.keys
+        try:
+            side.make_rows(len(wanted))
+            work = partial(
+                kernels.lift, side.parts.view(np.float32), wanted, self.layout.codes, self._starts, number,
+                number * keys.second // 2, keys.scale, keys.reach, QUERY_CODE, self._norms[number],
+                self._gaps[number], side.ceilings, side.lifted,
+            )  # fmt: skip
+            share(work, len(wanted))
+            side.lifted += len(wanted)
+        except BaseException:  # interrupted: some may have none
+            side.rows[wanted] = -1
+            raise
 
     def _highest(self, values: NDArray[np.float64]) -> NDArray[np.float32]:
         """The highest of each group, rounded up."""
@@ -87,29 +102,39 @@ class Ceilings:
 
 
 class _Side:
-    """The parts of one side."""
+    """The parts of one side, by slot, and the ceilings of some of them, by row."""
 
     def __init__(self, width: int, groups: int) -> None:
         self.count, self.lifted = 0, 0
         self.parts, self.ceilings = np.empty((FIRST, width), np.uint32), np.empty((FIRST, groups), np.float32)
-        self.uses, self.done = np.zeros(FIRST, np.int32), np.zeros(FIRST, np.bool_)
+        self.uses, self.rows = np.zeros(FIRST, np.int32), np.full(FIRST, -1, np.int32)
         self.places = np.full(2 * FIRST, -1, np.int32)
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.parts, self.ceilings, self.uses, self.done, self.places)
+        arrays = (self.parts, self.ceilings, self.uses, self.rows, self.places)
         return sum(each.nbytes for each in arrays)
 
     def make_room(self, more: int) -> None:
         """Grow until so many more parts fit; tables in use elsewhere stay as they are."""
-        size = len(self.parts)
-        while self.count + more > size:
-            size *= 2
-        if size > len(self.parts):
-            for name in ("parts", "ceilings", "uses", "done"):
-                before = getattr(self, name)
-                grown = np.zeros((size, *before.shape[1:]), before.dtype)
-                grown[: self.count] = before[: self.count]
-                setattr(self, name, grown)
-            self.places = np.full(2 * size, -1, np.int32)
+        if self.count + more > len(self.parts):
+            self.parts, self.uses = _grown(self.parts, self.count, more), _grown(self.uses, self.count, more)
+            self.rows = _grown(self.rows, self.count, more)
+            self.rows[self.count :] = -1
+            self.places = np.full(2 * len(self.parts), -1, np.int32)
             kernels.settle(self.parts, self.count, self.places)
+
+    def make_rows(self, more: int) -> None:
+        """Grow until the ceilings of so many more parts fit."""
+        if self.lifted + more > len(self.ceilings):
+            self.ceilings = _grown(self.ceilings, self.lifted, more)
+
+
+def _grown(table: NDArray[Any], count: int, more: int) -> NDArray[Any]:
+    """The first `count` rows of a table in one that is twice as large, or as often twice as `more` need."""
+    size = len(table)
+    while count + more > size:
+        size *= 2
+    result = np.zeros((size, *table.shape[1:]), table.dtype)
+    result[:count] = table[:count]
+    return result

@@ -255,8 +255,8 @@ class Search:
                 layout.ceilings = Ceilings(layout, self.memory // 2)
             if len(rows) > layout.ceilings.capacity:
                 return rows, (0, 0)
-            layout.ceilings.find(request.queries, rows, slots, share)
-            ready = layout.ceilings.ready(rows, slots, often, share) & (request.measures[rows, 2] > 0)
+            ready = layout.ceilings.find(request.queries, rows, slots, often, share)
+            ready &= request.measures[rows, 2] > 0
             some, rest = rows[ready], rows[~ready]
             if len(some) == 0:
                 return rest, (0, 0)
