@@ -151,6 +151,13 @@ def test_ceilings_that_leave_nearly_as_much_are_given_up() -> None:
     assert visits[2] == visits[3] == visits[0]
 
 
+def test_one_query_does_not_decide_whether_ceilings_pay() -> None:
+    keys, queries = pool_that_norms_do_not_sieve(share=3.0)
+    search = Search(keys, np.arange(len(keys)), constant=1, parts=(20, 20))
+    visits = [search.visits(queries[:1], 10).filtered for _ in range(6)]
+    assert visits[-1] < visits[0]
+
+
 @pytest.mark.parametrize("memory", [1, 30_000, 60_000, 100_000])
 def test_a_memory_that_is_too_small_for_all_parts_changes_nothing(memory: int) -> None:
     keys, queries = pool_that_norms_do_not_sieve()

@@ -31,6 +31,7 @@ PIECE = 128  # queries that are worth a task of their own
 KEPT = 16  # base vectors kept for later calls
 CHUNK = 16_384  # queries that are looked up at once
 FAR = 64  # blocks that queries go through if it is worth knowing the ceilings of their parts
+ENOUGH = 256  # queries that show whether it was
 NO_JOBS = np.empty((0, 3), np.int64)
 
 Result = TypeVar("Result")
@@ -313,8 +314,9 @@ def _often(layout: Layout) -> float:
     Finding them goes through all blocks once, with half of the columns. Infinity where queries go through few blocks
     without them, or through nearly as many with them: their blocks are looked at one by one.
     """
-    usual = layout.by_norms.mean
-    return 1.0 + len(layout.codes) / usual if usual > max(FAR, 3.0 * layout.by_ceilings.mean) else math.inf
+    usual, other = layout.by_norms.mean, layout.by_ceilings
+    worth = usual > FAR and (other.queries < ENOUGH or usual > 3.0 * other.mean)
+    return 1.0 + len(layout.codes) / usual if worth else math.inf
 
 
 def _share(
