@@ -187,6 +187,24 @@ def test_a_user_is_found_with_the_keyboard_and_gets_items_with_reasons(watched: 
     assert re.search(r"Score .*: user .*, item .*, popularity", bar)
 
 
+def test_what_is_marked_stays_marked_when_a_later_list_has_it(watched: Watched, user: str) -> None:
+    page, held = watched.open(), []
+    page.get_by_role("combobox", name="User").focus()
+    page.keyboard.type(user[:-2])
+    expect(page.get_by_role("option").first).to_contain_text(user)
+    page.route("**/v1/users?*", lambda route: held.append(route))
+    with page.expect_request("**/v1/users?*"):
+        page.keyboard.type(user[-2])
+        page.keyboard.press("ArrowDown")  # in the list that is there while the next is asked for
+    expect(page.get_by_role("option", selected=True)).to_contain_text(user)
+    with page.expect_response("**/v1/users?*"):
+        held[-1].continue_()
+    expect(page.get_by_role("option").filter(has_not_text=user[:-1])).to_have_count(0)
+    expect(page.get_by_role("option", selected=True)).to_contain_text(user)
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(f"user={user}"))
+
+
 def test_a_slider_ranks_anew_and_the_address_says_so(watched: Watched, user: str) -> None:
     page = watched.open(f"?user={user}")
     before = reasons(page)
