@@ -158,6 +158,29 @@ def test_one_query_does_not_decide_whether_ceilings_pay() -> None:
     assert visits[-1] < visits[0]
 
 
+def test_what_was_made_known_is_known_in_the_first_call() -> None:
+    keys, queries = pool_that_norms_do_not_sieve()
+    new, known = (Search(keys, np.arange(len(keys)), constant=1, parts=(20, 20)) for _ in range(2))
+    known.prepare(queries[::2])
+    known.acquaint(queries)
+    for threads in (1, 2):
+        for a, b in zip(new.top(queries, 10, threads=threads), known.top(queries, 10, threads=threads), strict=True):
+            np.testing.assert_array_equal(a, b)
+    fresh = Search(keys, np.arange(len(keys)), constant=1, parts=(20, 20)).visits(queries, 10)
+    assert known.visits(queries, 10).filtered < fresh.filtered / 8
+
+
+@pytest.mark.parametrize(("share", "memory"), [(0.06, 400_000), (3.0, MUCH)])
+def test_nothing_is_made_known_that_has_no_room_or_does_not_pay(share: float, memory: int) -> None:
+    keys, queries = pool_that_norms_do_not_sieve(share)
+    crowd = np.hstack([np.random.default_rng(1).normal(size=(4 * FIRST, 40)), np.ones((4 * FIRST, 1))])
+    search = Search(keys, np.arange(len(keys)), constant=1, parts=(20, 20), memory=memory)
+    search.prepare(queries)
+    before = search.nbytes
+    search.acquaint(crowd.astype(np.float32))
+    assert search.nbytes == before
+
+
 @pytest.mark.parametrize("memory", [1, 30_000, 60_000, 100_000])
 def test_a_memory_that_is_too_small_for_all_parts_changes_nothing(memory: int) -> None:
     keys, queries = pool_that_norms_do_not_sieve()

@@ -15,6 +15,7 @@ from whyrank.errors import ParameterError
 from whyrank.kernels import kernel
 from whyrank.kernels.heap import FEW, entry_of, offer, offer_all, settle, worst
 from whyrank.kernels.lanes import ABREAST, BLOCK, GROUP, rate, rate_group, rate_highest, rate_one
+from whyrank.kernels.layout import bound
 from whyrank.kernels.topn import QUERY_OFFSET, STRETCH
 from whyrank.ranking.form import Bonus
 from whyrank.ranking.joint import PartBound, top_pairs
@@ -108,9 +109,16 @@ def worlds(draw: st.DrawFn) -> tuple[Search, Floats, NDArray[np.int64], int, np.
 
 
 @settings(max_examples=100, deadline=None)
-@given(worlds(), st.booleans(), st.booleans(), st.booleans())
-def test_the_search_finds_what_a_full_sort_finds(world, with_bonus: bool, with_filter: bool, with_boost: bool) -> None:
+@given(worlds(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
+def test_the_search_finds_what_a_full_sort_finds(
+    world, ready: bool, with_bonus: bool, with_filter: bool, with_boost: bool
+) -> None:
     search, queries, ties, n, rng = world
+    if ready:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("whyrank.ranking.search._often", lambda layout: 1)
+            search.prepare(queries)
+            search.acquaint(queries[rng.permutation(len(queries))])
     filters = {"allowed": rng.random(len(ties)) < rng.choice([0.0, 0.05, 0.7])} if with_filter else {}
     bonus = random_bonus(rng, len(queries), len(ties)) if with_bonus else None
     assert_exact(search, queries, ties, n, bonus, **filters)
@@ -201,6 +209,16 @@ def test_ratings_are_the_sums_of_products_of_codes(seed: int, pairs: int, first:
     np.testing.assert_array_equal(peaks[rows[:ABREAST]], sums.reshape(7, blocks, BLOCK).max(1)[rows[:ABREAST]])
     assert (np.delete(ratings, rows, axis=0) == 0).all()
     assert (ratings[:, blocks * BLOCK :] == 0).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(0, 9), st.floats(0, 1))
+def test_bounds_of_blocks_are_the_highest_sums_in_them(seed: int, blocks: int, cells: int, allowed: float) -> None:
+    rng = np.random.default_rng(seed)
+    base = np.where(rng.random(blocks * BLOCK) < allowed, rng.normal(size=blocks * BLOCK), -np.inf).astype(np.float32)
+    norms, lengths = rng.random((2, len(base))).astype(np.float32), rng.random((cells, 2)).astype(np.float32)
+    sums = base + (lengths[:, :1] * norms[0] + lengths[:, 1:] * norms[1])
+    np.testing.assert_array_equal(bound(base, norms, lengths), sums.reshape(cells, blocks, BLOCK).max(2))
 
 
 @kernel

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import inlined, kernel
-from whyrank.kernels.lanes import ABREAST, BLOCK, highest, rate_highest
+from whyrank.kernels.lanes import ABREAST, BLOCK, fetch_row, highest, rate_highest
 from whyrank.kernels.topn import QUERY_OFFSET, encode
 
 Bits = NDArray[np.uint32]
@@ -16,28 +16,34 @@ Numbers = NDArray[np.int32]
 Rows = NDArray[np.int64]
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
+AHEAD = 16  # queries whose parts are looked up together
 
 
 @inlined
-def _place(queries: Bits, row: int, first: int, parts: Bits, places: Numbers) -> int:
-    """Where the part of a query that begins at column `first` stands in the table of places, or would."""
-    mixed, other, width = np.uint64(0), MIX, parts.shape[1]
+def _home(queries: Bits, row: int, first: int, width: int, places: Numbers) -> int:
+    """The place that the bits of a part point to: of the columns of a query from `first` on."""
+    mixed, other = np.uint64(0), MIX
     for j in range(0, width - 1, 2):
         mixed = (mixed ^ np.uint64(queries[row, first + j])) * MIX
         other = (other ^ np.uint64(queries[row, first + j + 1])) * MIX
     if width % 2 == 1:
         mixed = (mixed ^ np.uint64(queries[row, first + width - 1])) * MIX
     mixed ^= (other >> np.uint64(29)) ^ (other << np.uint64(17))
-    mask = len(places) - 1
-    at = np.int64((mixed * MIX) >> np.uint64(33)) & mask
+    return int(np.int64((mixed * MIX) >> np.uint64(33)) & (len(places) - 1))
+
+
+@inlined
+def _place(queries: Bits, row: int, first: int, parts: Bits, places: Numbers, home: int) -> int:
+    """Where such a part stands, or would: the first free or equal place from its home on."""
+    at = home
     while places[at] >= 0:
         slot, differ = places[at], np.uint32(0)
-        for j in range(width):
+        for j in range(parts.shape[1]):
             differ |= queries[row, first + j] ^ parts[slot, j]
         if differ == 0:
             break
-        at = (at + 1) & mask
-    return int(at)
+        at = (at + 1) & (len(places) - 1)
+    return at
 
 
 @kernel
@@ -46,10 +52,17 @@ def find(
     last: int,
 ) -> int:  # fmt: skip
     """Write which part each of the queries has on a side, -1 where it is not known; returns how many are not."""
-    unknown = 0
-    for at in range(first, last):
-        slots[rows[at], side] = places[_place(queries, rows[at], column, parts, places)]
-        unknown += slots[rows[at], side] < 0
+    unknown, homes = 0, np.empty(AHEAD, np.int64)
+    for start in range(first, last, AHEAD):
+        count = min(AHEAD, last - start)
+        for k in range(count):
+            homes[k] = _home(queries, rows[start + k], column, parts.shape[1], places)
+        for k in range(count):  # what stands there is on its way while others are looked at
+            fetch_row(parts, max(places[homes[k]], 0))
+        for k in range(count):
+            row = rows[start + k]
+            slots[row, side] = places[_place(queries, row, column, parts, places, homes[k])]
+            unknown += slots[row, side] < 0
     return unknown
 
 
@@ -60,7 +73,8 @@ def enter(
     """Give those that are not known a place; returns how many parts there are then."""
     for row in rows:
         if slots[row, side] < 0:
-            at = _place(queries, row, column, parts, places)
+            home = _home(queries, row, column, parts.shape[1], places)
+            at = _place(queries, row, column, parts, places, home)
             if places[at] < 0:
                 for j in range(parts.shape[1]):
                     parts[count, j] = queries[row, column + j]
@@ -95,7 +109,8 @@ def note(
 def settle(parts: Bits, count: int, places: Numbers) -> None:
     """Write the places of parts that are known to differ into an empty table."""
     for slot in range(count):
-        places[_place(parts, slot, 0, parts, places)] = slot
+        home = _home(parts, slot, 0, parts.shape[1], places)
+        places[_place(parts, slot, 0, parts, places, home)] = slot
 
 
 @kernel

@@ -83,7 +83,7 @@ def add_scaled(typing_context: Any, factor: Any, x: Any, x_offset: Any, y: Any, 
 
 @intrinsic
 def fetch_row(typing_context: Any, table: Any, row: Any) -> Any:
-    """Ask for a row of a float32 table that will be read or written soon; nothing else happens."""
+    """Ask for a row of a table of 32-bit numbers that will be read or written soon; nothing else happens."""
     signature = types.void(table, types.int64)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -271,6 +271,27 @@ def highest(typing_context: Any, values: Any, at: Any) -> Any:
         return builder.call(function, [lanes])
 
     return types.int16(values, types.int64), generate
+
+
+@intrinsic
+def highest_reach(typing_context: Any, base: Any, norms: Any, at: Any, first: Any, second: Any) -> Any:
+    """The highest `base + (first * norms[0] + second * norms[1])` of the 32 places from one on, none of them NaN."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        width = builder.extract_value(make_array(sig.args[1])(context, builder, args[1]).shape, 1)
+        places = (args[2], builder.add(args[2], width))
+        one, other = (_load(context, builder, sig.args[1], args[1], place, F32, BLOCK) for place in places)
+        one, other = (
+            builder.fmul(norm, _spread(builder, length, BLOCK)) for norm, length in ((one, args[3]), (other, args[4]))
+        )
+        start = _load(context, builder, sig.args[0], args[0], args[2], F32, BLOCK)
+        lanes, half = builder.fadd(start, builder.fadd(one, other)), BLOCK // 2
+        while half:
+            lower, upper = (_pick(builder, lanes, list(range(k, k + half))) for k in (0, half))
+            lanes, half = builder.select(builder.fcmp_ordered(">", lower, upper), lower, upper), half // 2
+        return builder.extract_element(lanes, ir.Constant(I32, 0))
+
+    return types.float32(base, norms, types.int64, types.float32, types.float32), generate
 
 
 @intrinsic

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from whyrank.kernels import inlined, kernel
 from whyrank.kernels.heap import entry_of, rank_of, score_of
-from whyrank.kernels.lanes import BLOCK
+from whyrank.kernels.lanes import BLOCK, highest_reach
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -98,16 +98,10 @@ def pack(codes: NDArray[np.int8], explanations: NDArray[np.int32]) -> NDArray[np
 @kernel
 def bound(base: Floats, norms: Floats, lengths: Floats) -> Floats:
     """Per cell and block the largest `base + lengths . norms`, whose terms are already rounded up."""
-    blocks = len(base) // BLOCK
-    bounds = np.empty((len(lengths), blocks), np.float32)
-    for block in range(blocks):
+    bounds = np.empty((len(lengths), len(base) // BLOCK), np.float32)
+    for block in range(bounds.shape[1]):
         for cell in range(len(lengths)):
-            first, second = lengths[cell, 0], lengths[cell, 1]
-            largest = np.float32(-np.inf)
-            for position in range(block * BLOCK, (block + 1) * BLOCK):
-                value = base[position] + (first * norms[0, position] + second * norms[1, position])
-                largest = max(largest, value)
-            bounds[cell, block] = largest
+            bounds[cell, block] = highest_reach(base, norms, block * BLOCK, lengths[cell, 0], lengths[cell, 1])
     return bounds
 
 

@@ -16,8 +16,9 @@ from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ArtifactError, NotFitted, ParameterError
 from whyrank.models import parameters
-from whyrank.ranking.form import Block, Bonus, Floats, Numbers, constant_and_parts
+from whyrank.ranking.form import Block, Bonus, Floats, Numbers
 from whyrank.ranking.options import Options
+from whyrank.ranking.prepare import prepared
 from whyrank.ranking.search import Search
 from whyrank.version import __version__
 
@@ -126,12 +127,7 @@ class Model:
     def search(self) -> Search:
         """The prepared exact search over this model's keys."""
         self._check_fitted()
-
-        def prepared() -> Search:
-            constant, parts = constant_and_parts(self.blocks())
-            return Search(self.keys(), self.catalog_.ranks, constant=constant, parts=parts)
-
-        return self.kept("search", prepared)
+        return self.kept("search", lambda: prepared(self, self.catalog_))
 
     def item_search(self) -> Search:
         """The prepared exact search over this model's items."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,12 +10,10 @@ from numpy.typing import NDArray
 
 from whyrank.kernels import ceilings as kernels
 from whyrank.kernels.topn import QUERY_CODE
-from whyrank.ranking.layout import Layout
+from whyrank.ranking.layout import Layout, Share
 
 FIRST = 1024  # parts, and rows of ceilings, that new tables have room for
 SEEN = 0.25  # of the memory for parts themselves; the rest is for ceilings
-
-Share = Callable[[Callable[[int, int], Any], int], list[Any]]
 
 
 class Ceilings:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ CELLS_PER_DOUBLING = 8
 NEARNESS = 0.25  # how much norms count beside bases in the order of a pool whose queries have two parts
 GROUPS = 512  # of blocks, at most, that parts of queries have ceilings for
 TINY = np.float32(1e-36)
+
+Share = Callable[[Callable[[int, int], Any], int], list[Any]]  # work(first, last) over pieces of 0..count
 
 
 class Keys:
@@ -167,7 +170,7 @@ class View:
     def _centre(self, level: int) -> float:
         return self._top - 16383.0 * 2.0 ** (level / 2)
 
-    def cells(self, wanted: list[tuple[int, int]]) -> list[int]:
+    def cells(self, wanted: list[tuple[int, int]], share: Share) -> list[int]:
         """Where the orders of these cells stand; at most `capacity` at a time."""
         new = [cell for cell in wanted if cell not in self._cells]
         if len(self._cells) + len(new) > self.capacity:
@@ -175,17 +178,24 @@ class View:
             self._order, self._bounds = self._order[:0], self._bounds[:0]
         if new:
             lengths = np.array([[self._length(a), self._length(b)] for a, b in new], np.float32)
-            bounds = kernels.bound(self._base, self.layout.norms, lengths)
-            if (0, 0) in new:  # what is asked with nothing scores its base, to the bit
-                bounds[new.index((0, 0))] = self.layout.spread(self.base, -np.inf).reshape(-1, BLOCK).max(1)
-            keys, order = kernels.walks(bounds, self.layout.places), np.empty(bounds.shape, np.int32)
-            keys.sort(axis=1)
-            kernels.walked(keys, self.layout.by_leader, order, bounds)
-            known = len(self._cells)
+            known, count = len(self._cells), len(self._cells) + len(new)
+            shape = count, self._order.shape[1]
+            order, bounds = np.empty(shape, np.int32), np.empty(shape, np.float32)
+            order[:known], bounds[:known] = self._order, self._bounds
+            nothing = new.index((0, 0)) if (0, 0) in new else -1
+
+            def arrange(first: int, last: int) -> None:
+                part, some = slice(known + first, known + last), lengths[first:last]
+                highest = kernels.bound(self._base, self.layout.norms, some)
+                if first <= nothing < last:  # what is asked with nothing scores its base, to the bit
+                    highest[nothing - first] = self.layout.spread(self.base, -np.inf).reshape(-1, BLOCK).max(1)
+                keys = kernels.walks(highest, self.layout.places)
+                keys.sort(axis=1)
+                kernels.walked(keys, self.layout.by_leader, order[part], bounds[part])
+
+            share(arrange, len(new))
             self._cells.update({cell: known + k for k, cell in enumerate(new)})
-            self._order = np.concatenate([self._order, order])
-            self._bounds = np.concatenate([self._bounds, bounds])
-            self._pool = None
+            self._order, self._bounds, self._pool = order, bounds, None
         return [self._cells[cell] for cell in wanted]
 
     def pool(self) -> Pool:

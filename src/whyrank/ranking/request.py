@@ -74,9 +74,8 @@ class Request:
         )
 
     def answer(self, by_rank: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Numbers and scores, filled up to n columns."""
-        numbers = by_rank[self.best.ranks]
-        numbers[self.best.ranks < 0] = -1
+        """Numbers and scores, filled up to n columns; `by_rank` ends with the number of what was not found."""
+        numbers = by_rank.take(self.best.ranks)
         missing = ((0, 0), (0, self.n - numbers.shape[1]))
         if missing[1][1] == 0:
             return numbers, self.best.scores

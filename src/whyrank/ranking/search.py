@@ -22,13 +22,15 @@ from whyrank.kernels import sums, topn
 from whyrank.kernels.lanes import BLOCK
 from whyrank.ranking.ceilings import Ceilings
 from whyrank.ranking.form import Bonus
-from whyrank.ranking.layout import Keys, Layout, View
+from whyrank.ranking.layout import Keys, Layout, Share, View
 from whyrank.ranking.request import Candidates, Request, check_rows, check_size, jobs_of
 
+USUAL = 10  # explanations that are asked for, as far as speed is concerned
 MANY = 1024  # queries of one call that are worth a layout of their own for a filter or a boost
 CORES = os.cpu_count() or 1
 PIECE = 128  # queries that are worth a task of their own
 KEPT = 16  # base vectors kept for later calls
+LIKE_A_CELL = 128  # blocks whose order, for one cell, takes as long as a query
 CHUNK = 16_384  # queries that are looked up at once
 FAR = 64  # blocks that queries go through if it is worth knowing the ceilings of their parts
 ENOUGH = 256  # queries that show whether it was
@@ -80,15 +82,21 @@ class Search:
             raise ParameterError(f"parts {parts} must be one or two widths that add up to {columns} columns")
         self.width, self.memory = keys.shape[1], memory
         self.keys, self._prepared = keys, Keys(keys, columns, parts[0])
-        self._by_rank = np.argsort(ties, kind="stable").astype(np.int32)
+        self._by_rank = np.append(np.argsort(ties, kind="stable"), -1).astype(np.int32)  # rank -1 is nobody's
         self._ranks = np.empty(len(keys), np.int32)
-        self._ranks[self._by_rank] = np.arange(len(keys), dtype=np.int32)
+        self._ranks[self._by_rank[:-1]] = np.arange(len(keys), dtype=np.int32)
         self._bases: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
         self._views: OrderedDict[bytes, View] = OrderedDict()
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @property
+    def nbytes(self) -> int:
+        """What is kept for later calls."""
+        with self._lock:
+            return sum(view.nbytes for view in self._views.values())
 
     def top(
         self,
@@ -118,6 +126,32 @@ class Search:
                 plain = allowed is None and boost is None
                 self._through(request, self._view(constants, base, plain, request, rows), rows, threads)
         return request.answer(self._by_rank)
+
+    def prepare(self, queries: NDArray[np.float32], *, threads: int | None = None) -> None:
+        """Do now what a first call with queries like these would wait for; a few thousand of them show enough."""
+        request = Request(queries, USUAL, self._prepared, self.width)
+        for constants, rows in self._groups(request):
+            view = self._view(constants, self._base(constants), True, request, rows)
+            for some in (rows, rows[::8]):  # the fewer there are, the wider are the steps of their norms
+                with self._lock:
+                    view.levels(request.measures, some)
+                    view.cells(view.cells_of(request.measures[some])[0][: view.capacity], _for_cells(view, threads))
+            rows = rows[:: max(1, len(rows) // ENOUGH)]
+            self._through(request, view, rows, threads)
+            if view.layout.keys.paired and _often(view.layout) < math.inf:
+                self._by_sums(request, view, rows, 0.0, threads)
+
+    def acquaint(self, queries: NDArray[np.float32], *, threads: int | None = None) -> None:
+        """Find the ceilings of both parts of all these queries now, if `memory` has room for them and they pay."""
+        request = Request(queries, USUAL, self._prepared, self.width)
+        for constants, rows in self._groups(request):
+            layout = self._view(constants, self._base(constants), True, request, rows).layout
+            if not layout.keys.paired or _often(layout) == math.inf:
+                continue
+            with self._lock:
+                known = self._ceilings(layout)
+                if len(rows) <= known.capacity:
+                    known.find(request.queries, rows, request.slots, 0.0, partial(_share, threads=threads))
 
     def visits(self, queries: NDArray[np.float32], n: int, *, threads: int | None = None) -> Visits:
         """How much of the pool `top` looks at for these queries."""
@@ -224,7 +258,7 @@ class Search:
                 layout = Layout(self._prepared, own, np.median(request.measures[rows, :2], axis=0), self._ranks)
                 view = View(layout, own, self.memory // 4)
             self._views[constants] = view
-            while len(self._views) > 1 and sum(kept.nbytes for kept in self._views.values()) > self.memory:
+            while len(self._views) > 1 and self.nbytes > self.memory:
                 self._views.popitem(last=False)
         return view if plain else View(view.layout, base, self.memory // 4)
 
@@ -252,23 +286,27 @@ class Search:
         layout, share = view.layout, partial(_share, threads=threads)
         slots = request.slots
         with self._lock:
-            if layout.ceilings is None:
-                layout.ceilings = Ceilings(layout, self.memory // 2)
-            if len(rows) > layout.ceilings.capacity:
+            known = self._ceilings(layout)
+            if len(rows) > known.capacity:
                 return rows, (0, 0)
-            ready = layout.ceilings.find(request.queries, rows, slots, often, share)
+            ready = known.find(request.queries, rows, slots, often, share)
             ready &= request.measures[rows, 2] > 0
             some, rest = rows[ready], rows[~ready]
             if len(some) == 0:
                 return rest, (0, 0)
             request.levels[some] = view.levels(request.measures, some)
-            pool, tables = view.pool(), layout.ceilings.tables()
+            pool, tables = view.pool(), known.tables()
         batch = request.batch(some, NO_JOBS)
         work = partial(sums.search_sums, pool, batch, request.best, view.tops, *tables, slots)
         found = _total(share(work, len(some)))
         with self._lock:
             layout.by_ceilings.add(len(some), found[0])
         return rest, found
+
+    def _ceilings(self, layout: Layout) -> Ceilings:
+        if layout.ceilings is None:
+            layout.ceilings = Ceilings(layout, self.memory // 2)
+        return layout.ceilings
 
     def _by_cells(self, request: Request, view: View, rows: NDArray[np.int64], threads: int | None) -> tuple[int, int]:
         """Walk the blocks in the order of the bounds that norms give."""
@@ -279,11 +317,11 @@ class Search:
             some = rows[ends[first] - counts[first] : ends[part][-1]]
             with self._lock:
                 request.levels[some] = view.levels(request.measures, some)
-                places = np.array(view.cells(cells[part]), np.int64)
+                places = np.array(view.cells(cells[part], _for_cells(view, threads)), np.int64)
                 pool = view.pool()
             batch = request.batch(some, jobs_of(places, counts[part]))
             work = partial(topn.search, pool, batch, request.best)
-            done += _share(work, len(batch.jobs), len(some), threads)
+            done += _share(work, len(batch.jobs), len(some) / len(batch.jobs), threads)
         found = _total(done)
         with self._lock:
             view.layout.by_norms.add(len(rows), found[0])
@@ -301,7 +339,7 @@ class Search:
         batch = request.batch(rows, NO_JOBS)
         keys = self._prepared
         work = partial(topn.search_given, keys.padded, keys.shape, base, self._ranks, batch, request.best, *candidates)
-        _share(work, len(rows), len(rows), threads)
+        _share(work, len(rows), threads=threads)
 
 
 def _total(counts: list[tuple[int, int]]) -> tuple[int, int]:
@@ -319,12 +357,20 @@ def _often(layout: Layout) -> float:
     return 1.0 + len(layout.codes) / usual if worth else math.inf
 
 
+def _for_cells(view: View, threads: int | None) -> Share:
+    """Threads that put blocks in order for the cells of a view."""
+    return partial(_share, each=len(view.layout.codes) / LIKE_A_CELL, threads=threads)
+
+
 def _share(
-    work: Callable[[int, int], Result], count: int, queries: int | None = None, threads: int | None = None
+    work: Callable[[int, int], Result], count: int, each: float = 1.0, threads: int | None = None
 ) -> list[Result]:
-    """Do work(first, last) over pieces of 0..count in threads; the kernels release the interpreter."""
+    """Do work(first, last) over pieces of 0..count in threads; the kernels release the interpreter.
+
+    `each` says how many queries take as long.
+    """
     threads = threads or CORES
-    pieces = min(8 * threads, (count if queries is None else queries) // PIECE)
+    pieces = min(8 * threads, int(count * each) // PIECE, count)
     if threads == 1 or pieces < 2:
         return [work(0, count)]
     cuts = np.linspace(0, count, pieces + 1).astype(int).tolist()
