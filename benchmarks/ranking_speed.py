@@ -31,7 +31,7 @@ from whyrank.ranking.search import Search
 
 N = 10
 TURN = 0.3  # seconds
-FIRST_CALLS = 4  # in each round
+FIRST_CALLS = 10  # in each round
 ACQUAINTANCE = 12  # calls about users and items that make them known
 
 

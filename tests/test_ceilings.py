@@ -109,7 +109,7 @@ def test_parts_get_ceilings_when_they_were_asked_often_and_queries_when_both_hav
 
 def test_an_interruption_leaves_no_part_with_ceilings_that_were_not_found() -> None:
     def interrupted(work, count: int) -> list:
-        if work.func is lift:
+        if getattr(work, "func", None) is lift:
             raise KeyboardInterrupt
         return alone(work, count)
 

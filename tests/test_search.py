@@ -228,7 +228,7 @@ def best_of(values, ranks, heap, sizes, lowest, scores, numbers):
             offer(heap, sizes, 1, entry_of(values[k], ranks[k]))
         if sizes[1] == heap.shape[1]:
             lowest[k] = worst(heap, 1)[0]
-    settle(heap, sizes, 1, scores, numbers, 0)
+    settle(heap, sizes, 1, np.arange(len(values), dtype=np.int32), scores, numbers, 0)
 
 
 @kernel
@@ -240,7 +240,7 @@ def best_of_some(values, ranks, heap, sizes, some, scores, numbers):
             entries[count] = entry_of(values[k], ranks[k])
             count += values[k] > -np.inf
         offer_all(heap, sizes, 1, entries, count)
-    settle(heap, sizes, 1, scores, numbers, 0)
+    settle(heap, sizes, 1, np.arange(len(values), dtype=np.int32), scores, numbers, 0)
 
 
 @settings(max_examples=60, deadline=None)

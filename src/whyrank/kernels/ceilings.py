@@ -17,6 +17,13 @@ Rows = NDArray[np.int64]
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 AHEAD = 16  # queries whose parts are looked up together
+UNKNOWN = -1
+
+
+@inlined
+def waiting(number: int) -> int:
+    """What stands for a part that is known but has no ceilings, and back."""
+    return UNKNOWN - 1 - number
 
 
 @inlined
@@ -48,11 +55,14 @@ def _place(queries: Bits, row: int, first: int, parts: Bits, places: Numbers, ho
 
 @kernel
 def find(
-    queries: Bits, rows: Rows, column: int, parts: Bits, places: Numbers, slots: Numbers, side: int, first: int,
-    last: int,
-) -> int:  # fmt: skip
-    """Write which part each of the queries has on a side, -1 where it is not known; returns how many are not."""
-    unknown, homes = 0, np.empty(AHEAD, np.int64)
+    queries: Bits, rows: Rows, column: int, parts: Bits, places: Numbers, tables: Numbers, slots: Numbers, side: int,
+    first: int, last: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Write to `slots` the row of ceilings that each query's part of a side has, or what there is in its place.
+
+    `UNKNOWN`, or the part's number below that (`waiting`). Returns how many of either kind there are.
+    """
+    unknown, known, homes = 0, 0, np.empty(AHEAD, np.int64)
     for start in range(first, last, AHEAD):
         count = min(AHEAD, last - start)
         for k in range(count):
@@ -61,9 +71,16 @@ def find(
             fetch_row(parts, max(places[homes[k]], 0))
         for k in range(count):
             row = rows[start + k]
-            slots[row, side] = places[_place(queries, row, column, parts, places, homes[k])]
-            unknown += slots[row, side] < 0
-    return unknown
+            part = places[_place(queries, row, column, parts, places, homes[k])]
+            if part < 0:
+                slots[row, side] = UNKNOWN
+                unknown += 1
+            elif tables[part] < 0:
+                slots[row, side] = waiting(part)
+                known += 1
+            else:
+                slots[row, side] = tables[part]
+    return unknown, known
 
 
 @kernel
@@ -72,7 +89,7 @@ def enter(
 ) -> int:
     """Give those that are not known a place; returns how many parts there are then."""
     for row in rows:
-        if slots[row, side] < 0:
+        if slots[row, side] == UNKNOWN:
             home = _home(queries, row, column, parts.shape[1], places)
             at = _place(queries, row, column, parts, places, home)
             if places[at] < 0:
@@ -80,7 +97,7 @@ def enter(
                     parts[count, j] = queries[row, column + j]
                 places[at] = count
                 count += 1
-            slots[row, side] = places[at]
+            slots[row, side] = waiting(places[at])
     return count
 
 
@@ -88,20 +105,22 @@ def enter(
 def note(
     rows: Rows, slots: Numbers, side: int, uses: Numbers, tables: Numbers, often: float, known: int, wanted: Rows
 ) -> int:
-    """Count each part once for every query that has it, and give a row in the table of ceilings to what comes often.
+    """Count each waiting part once for every query that has it, and give what comes often a row of ceilings.
 
-    Lists the parts that are new in the table, after the `known` ones; returns how many. `slots` become rows, or -1.
+    Lists the parts that got one, after the `known` ones; returns how many. `slots` become rows, or -1.
     """
     count = 0
     for row in rows:
-        slot = slots[row, side]
-        uses[slot] += 1
-        if uses[slot] >= often and tables[slot] < 0:
-            tables[slot] = known + count
-            wanted[count] = slot
-            count += 1
+        if slots[row, side] < 0:
+            part = waiting(slots[row, side])
+            uses[part] += 1
+            if uses[part] >= often and tables[part] < 0:
+                tables[part] = known + count
+                wanted[count] = part
+                count += 1
     for row in rows:
-        slots[row, side] = tables[slots[row, side]]
+        if slots[row, side] < 0:
+            slots[row, side] = tables[waiting(slots[row, side])]
     return count
 
 

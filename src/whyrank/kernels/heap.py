@@ -12,6 +12,7 @@ from whyrank.kernels import inlined
 
 Entries = NDArray[np.uint64]
 Sizes = NDArray[np.int64]
+Numbers = NDArray[np.int32]
 FEW = 32  # entries of a row that is kept in order
 SOME = 64  # entries that are compared each with each
 SIGN, ALL = np.uint32(1 << 31), np.uint32(0xFFFFFFFF)
@@ -115,15 +116,18 @@ def worst(heap: Entries, row: int) -> tuple[np.float32, np.int32]:
 
 @inlined
 def settle(
-    heap: Entries, sizes: Sizes, row: int, scores: NDArray[np.float32], ranks: NDArray[np.int32], to: int
+    heap: Entries, sizes: Sizes, row: int, by_rank: Numbers, scores: NDArray[np.float32], numbers: Numbers, to: int
 ) -> None:
-    """Empty a row into row `to` of two tables, best first; -inf and -1 where it holds fewer than they have columns."""
+    """Empty a row into row `to` of two tables, best first: scores, and who has these ranks.
+
+    -inf and -1 where it holds fewer than they have columns.
+    """
     n = heap.shape[1]
     for column in range(sizes[row], n):
-        scores[to, column], ranks[to, column] = -np.inf, -1
+        scores[to, column], numbers[to, column] = -np.inf, -1
     for size in range(sizes[row] - 1, -1, -1):
         at = size if n <= FEW else 0
-        scores[to, size], ranks[to, size] = score_of(heap[row, at]), rank_of(heap[row, at])
+        scores[to, size], numbers[to, size] = score_of(heap[row, at]), by_rank[rank_of(heap[row, at])]
         if n <= FEW:
             heap[row, at] = 0
         else:

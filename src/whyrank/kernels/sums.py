@@ -15,7 +15,7 @@ from whyrank.kernels.topn import NEVER, Batch, Best, Pool, encode, gather, judge
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int32]
 
-SEEDS = 4  # blocks that are looked at first, more if they hold fewer than twice n explanations
+SEEDS = 6  # blocks that are looked at first, more if they hold fewer than twice n explanations
 ROOM = 8  # blocks that are looked at before the n-th best is asked again
 LOWEST = np.float32(-3e38)  # below every sum but that of groups where nothing is allowed
 
@@ -140,5 +140,5 @@ def search_sums(
                     floor = max(floor, worst(heap, 0)[0])
                 scored, above = scored + kept, nth
             visited, begun = visited + count, True
-        settle(heap, sizes, 0, best.scores, best.ranks, row)
+        settle(heap, sizes, 0, best.by_rank, best.scores, best.numbers, row)
     return visited, scored

@@ -70,7 +70,8 @@ class Best(NamedTuple):
     """What was found, a row a query, best first."""
 
     scores: NDArray[np.float32]
-    ranks: NDArray[np.int32]
+    numbers: NDArray[np.int32]
+    by_rank: NDArray[np.int32]  # explanations, from who wins every tie to who wins none
 
 
 @inlined
@@ -222,7 +223,7 @@ def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) 
     keys, shape, base, tie_ranks, explanations, leaders, codes, scale, allowances, starts = pool[:10]
     steps, centres, margins, rounding, order, bounds = pool[10:]
     queries, rows, jobs, levels, norms, floors, indptr, bonus, values = batch
-    scores, ranks = best
+    scores, numbers, by_rank = best
     width, blocks, n = keys.shape[1], order.shape[1], scores.shape[1]
     visited, scored, tile = 0, 0, min(TILE, len(rows))
     heap, sizes = np.zeros((tile, n), np.uint64), np.zeros(tile, np.int64)
@@ -306,7 +307,7 @@ def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) 
                 still += reach[k] == stop
             left, start, stop = still, stop, min(stop + stretch, blocks)
         for k in range(count):
-            settle(heap, sizes, k, scores, ranks, rows[begin + k])
+            settle(heap, sizes, k, by_rank, scores, numbers, rows[begin + k])
     return visited, scored
 
 
@@ -330,7 +331,7 @@ def search_given(
                 score += batch.bonus_values[found]
             if score >= batch.floors[row] and score > -np.inf:
                 offer(heap, sizes, 0, entry_of(score, ranks[e]))
-        settle(heap, sizes, 0, best.scores, best.ranks, row)
+        settle(heap, sizes, 0, best.by_rank, best.scores, best.numbers, row)
 
 
 @kernel

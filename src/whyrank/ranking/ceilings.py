@@ -60,13 +60,23 @@ class Ceilings:
         Counts every part that is asked with, and finds the ceilings of those that were `often`.
         """
         bits, both = queries.view(np.uint32), np.ones(len(rows), np.bool_)
-        for number, (side, column) in enumerate(zip(self._sides, self._columns, strict=True)):
-            look = partial(kernels.find, bits, rows, column, side.parts, side.places, slots, number)
-            unknown = sum(share(look, len(rows)))
+
+        def look(first: int, last: int) -> list[tuple[int, int]]:
+            tables = ((side.parts, side.places, side.rows) for side in self._sides)
+            return [
+                kernels.find(bits, rows, column, *table, slots, number, first, last)
+                for number, (column, table) in enumerate(zip(self._columns, tables, strict=True))
+            ]
+
+        found = np.sum(share(look, len(rows)), axis=0).tolist()
+        for number, (column, (unknown, waiting)) in enumerate(zip(self._columns, found, strict=True)):
+            if unknown + waiting == 0:
+                continue
+            side = self._sides[number]
             seen = side.count + unknown
-            if seen > self._seen or side.lifted + min(len(rows), seen - side.lifted) > self._lifted:
+            if seen > self._seen or side.lifted + min(unknown + waiting, seen - side.lifted) > self._lifted:
                 side = self._sides[number] = _Side(side.parts.shape[1], side.ceilings.shape[1])
-                slots[rows, number], unknown = -1, len(rows)
+                slots[rows, number], unknown = kernels.UNKNOWN, len(rows)
             if unknown:
                 side.make_room(unknown)
                 side.count = kernels.enter(bits, rows, column, side.parts, side.places, slots, number, side.count)

@@ -41,6 +41,7 @@ class Request:
         n: int,
         keys: Keys,
         width: int,
+        by_rank: NDArray[np.int32],
         bonus: Bonus | None = None,
         floors: NDArray[np.float32] | None = None,
     ) -> None:
@@ -59,7 +60,7 @@ class Request:
         self.floors = np.full(count, -np.inf, np.float32) if floors is None else _floors(floors, count)
         self.bonus = _no_bonus(count) if bonus is None else _checked(bonus, count, len(keys.padded))
         self.levels, self.slots = np.zeros(count, np.int64), np.empty((count, 2), np.int32)
-        self.best = Best(np.empty((count, kept), np.float32), np.empty((count, kept), np.int32))
+        self.best = Best(np.empty((count, kept), np.float32), np.empty((count, kept), np.int32), by_rank)
 
     def batch(self, rows: NDArray[np.int64], jobs: Jobs) -> Batch:
         """What the kernel reads for these rows and jobs."""
@@ -73,16 +74,13 @@ class Request:
             *self.bonus,
         )
 
-    def answer(self, by_rank: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Numbers and scores, filled up to n columns; `by_rank` ends with the number of what was not found."""
-        numbers = by_rank.take(self.best.ranks)
+    def answer(self) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Numbers and scores, filled up to n columns."""
+        numbers, scores = self.best.numbers, self.best.scores
         missing = ((0, 0), (0, self.n - numbers.shape[1]))
         if missing[1][1] == 0:
-            return numbers, self.best.scores
-        return (
-            np.pad(numbers, missing, constant_values=-1),
-            np.pad(self.best.scores, missing, constant_values=-np.inf),
-        )
+            return numbers, scores
+        return np.pad(numbers, missing, constant_values=-1), np.pad(scores, missing, constant_values=-np.inf)
 
 
 def check_size(largest: float) -> None:

@@ -82,9 +82,9 @@ class Search:
             raise ParameterError(f"parts {parts} must be one or two widths that add up to {columns} columns")
         self.width, self.memory = keys.shape[1], memory
         self.keys, self._prepared = keys, Keys(keys, columns, parts[0])
-        self._by_rank = np.append(np.argsort(ties, kind="stable"), -1).astype(np.int32)  # rank -1 is nobody's
+        self._by_rank = np.argsort(ties, kind="stable").astype(np.int32)
         self._ranks = np.empty(len(keys), np.int32)
-        self._ranks[self._by_rank[:-1]] = np.arange(len(keys), dtype=np.int32)
+        self._ranks[self._by_rank] = np.arange(len(keys), dtype=np.int32)
         self._bases: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
         self._views: OrderedDict[bytes, View] = OrderedDict()
         self._lock = threading.RLock()
@@ -115,7 +115,7 @@ class Search:
         `bonus` adds to some scores of a query; `allowed` and `boost` (a value per explanation, added) hold for
         all queries; `candidates` leaves only those given; `floors` drops lower scores.
         """
-        request = Request(queries, n, self._prepared, self.width, bonus, floors)
+        request = self._request(queries, n, bonus, floors)
         if candidates is not None:
             check_rows(candidates, len(request.queries), len(self), "candidates")
         for constants, rows in self._groups(request):
@@ -125,11 +125,11 @@ class Search:
             else:
                 plain = allowed is None and boost is None
                 self._through(request, self._view(constants, base, plain, request, rows), rows, threads)
-        return request.answer(self._by_rank)
+        return request.answer()
 
     def prepare(self, queries: NDArray[np.float32], *, threads: int | None = None) -> None:
         """Do now what a first call with queries like these would wait for; a few thousand of them show enough."""
-        request = Request(queries, USUAL, self._prepared, self.width)
+        request = self._request(queries, USUAL)
         for constants, rows in self._groups(request):
             view = self._view(constants, self._base(constants), True, request, rows)
             for some in (rows, rows[::8]):  # the fewer there are, the wider are the steps of their norms
@@ -143,7 +143,7 @@ class Search:
 
     def acquaint(self, queries: NDArray[np.float32], *, threads: int | None = None) -> None:
         """Find the ceilings of both parts of all these queries now, if `memory` has room for them and they pay."""
-        request = Request(queries, USUAL, self._prepared, self.width)
+        request = self._request(queries, USUAL)
         for constants, rows in self._groups(request):
             layout = self._view(constants, self._base(constants), True, request, rows).layout
             if not layout.keys.paired or _often(layout) == math.inf:
@@ -155,7 +155,7 @@ class Search:
 
     def visits(self, queries: NDArray[np.float32], n: int, *, threads: int | None = None) -> Visits:
         """How much of the pool `top` looks at for these queries."""
-        request, filtered, scored = Request(queries, n, self._prepared, self.width), 0, 0
+        request, filtered, scored = self._request(queries, n), 0, 0
         for constants, rows in self._groups(request):
             view = self._view(constants, self._base(constants), True, request, rows)
             counts = self._through(request, view, rows, threads)
@@ -171,7 +171,7 @@ class Search:
         boost: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]:
         """For every query a number that no explanation's score without bonus exceeds, found without a search."""
-        request = Request(queries, 1, self._prepared, self.width)
+        request = self._request(queries, 1)
         result = np.full(len(request.queries), -np.inf, np.float32)
         for constants, rows in self._groups(request):
             base = self._base(constants, allowed, boost)
@@ -187,10 +187,7 @@ class Search:
         boost: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]:
         """Scores without bonus of the explanations (queries x k) given per query, with the bits of `top`."""
-        request, given = (
-            Request(queries, 1, self._prepared, self.width),
-            np.ascontiguousarray(explanations, np.int32),
-        )
+        request, given = self._request(queries, 1), np.ascontiguousarray(explanations, np.int32)
         if given.ndim != 2 or len(given) != len(request.queries):
             raise ParameterError(f"explanations {given.shape} must hold one row for each of {len(queries)} queries")
         if given.size and not 0 <= given.min() <= given.max() < len(self):
@@ -202,6 +199,15 @@ class Search:
                 request.queries[rows], self._prepared.padded, self._prepared.shape, base, given[rows]
             )
         return result
+
+    def _request(
+        self,
+        queries: NDArray[np.float32],
+        n: int,
+        bonus: Bonus | None = None,
+        floors: NDArray[np.float32] | None = None,
+    ) -> Request:
+        return Request(queries, n, self._prepared, self.width, self._by_rank, bonus, floors)
 
     def _groups(self, request: Request) -> Iterator[tuple[bytes, NDArray[np.int64]]]:
         """Queries that share their constants."""
