@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -209,6 +211,14 @@ def test_ratings_are_the_sums_of_products_of_codes(seed: int, pairs: int, first:
     np.testing.assert_array_equal(peaks[rows[:ABREAST]], sums.reshape(7, blocks, BLOCK).max(1)[rows[:ABREAST]])
     assert (np.delete(ratings, rows, axis=0) == 0).all()
     assert (ratings[:, blocks * BLOCK :] == 0).all()
+
+
+def test_a_processor_without_the_instruction_for_codes_rates_the_same(tmp_path: Path) -> None:
+    test = f"{__file__}::{test_ratings_are_the_sums_of_products_of_codes.__name__}"
+    plain = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+    done = subprocess.run(command, env=plain, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 @settings(max_examples=60, deadline=None)
