@@ -1,12 +1,14 @@
 """How much better than Profile could reasons be ranked? An answer from above: everything we have, stacked.
 
-    python benchmarks/headroom.py split [--config FOLDER] [--dates TRIPLETS.tsv.gz]
+    python benchmarks/headroom.py split [--config FOLDER] [--dates TRIPLETS.tsv.gz] [--folds 5]
 
 Boosted trees rank the 60 best of each validation pair anew. They see the scores and ranks of Profile (three seeds),
 PITF, BPER and COUNTS, all counts, and what the user says of items like this one and users like this one say of it;
 five-fold cross-validation over the validation pairs of split 1. Too slow to serve, and it learns from validation: a
 bound, not a model. `--config` takes settings as `whyrank tune` writes them. `--dates` takes rows of user, item,
 explanation and day (2011-05-09) without a header, and adds what the user said in the same month and in those around it.
+With `--folds` trees learn from training pairs as well, which are many more: each fold as models see it that were fitted
+on the others.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -34,27 +36,66 @@ def main() -> None:
     parser.add_argument("split", type=Path)
     parser.add_argument("--config", type=Path, help="a folder of settings, MODEL.json each")
     parser.add_argument("--dates", type=Path, help="triplets with the day of each")
+    parser.add_argument("--folds", type=int, default=0, help="of the training pairs, to learn from them as well")
     arguments = parser.parse_args()
     split = wr.read_split(arguments.split)
-    check = split.validation
-    relevant = matrix(check.record_explanations, len(check.explanations)).toarray() > 0
-    scores = {}
-    for name, model in models(arguments.config):
-        scores[name] = dense_scores(model.fit(split), check)
     print("| | ndcg_paper@10 %, validation |\n|---|--:|")
-    for name, values in scores.items():
-        print(f"| {name} | {quality(values, relevant):.3f} |")
-    best = np.argsort(-scores["profile"], axis=1, kind="stable")[:, :CANDIDATES]
-    plain = np.stack(list(features(split.train, check, scores, best)), axis=2)
-    around = np.stack(list(surroundings(split.train, check, best)), axis=2)
-    found = np.take_along_axis(relevant, best, 1)
-    tables = {"stacked": plain, "stacked, with neighbours": np.concatenate([plain, around], axis=2)}
-    if arguments.dates:
-        recent = np.stack(list(months_around(split.train, check, arguments.dates, best)), axis=2)
-        tables["stacked, with neighbours and dates"] = np.concatenate([plain, around, recent], axis=2)
-    for name, table in tables.items():
-        print(f"| {name} | {quality(cross_validated(table, found), found):.3f} |", flush=True)
-    print(f"| every relevant one first | {quality(relevant.astype(float), relevant):.3f} |")
+    ask = Seen.of(split.train, split.validation, split.validation, arguments, say=True)
+    for name, table in ask.tables.items():
+        print(f"| {name} | {ask.quality(cross_validated(table, ask.found)):.3f} |", flush=True)
+    if arguments.folds:
+        fold = np.random.default_rng(0).integers(0, arguments.folds, split.train.records)
+        parts = [
+            Seen.of(
+                split.train.take(np.flatnonzero(fold != k)),
+                split.train.take(np.flatnonzero(fold == k)),
+                None,
+                arguments,
+            )
+            for k in range(arguments.folds)
+        ]
+        found = np.concatenate([part.found for part in parts])
+        for name, table in ask.tables.items():
+            chances = learned(np.concatenate([part.tables[name] for part in parts]), found, table, leaves=31)
+            print(f"| {name}, learned from {len(found):,} training pairs | {ask.quality(chances):.3f} |", flush=True)
+    print(f"| every relevant one first | {100 * float(ask.ideal.mean()):.3f} |")
+
+
+class Seen(NamedTuple):
+    """Pairs as trees see them: the candidates' features, which of them are relevant, and the best that is possible."""
+
+    tables: dict[str, Any]
+    found: Any
+    ideal: Any
+
+    @classmethod
+    def of(
+        cls,
+        learn: wr.Triplets,
+        check: wr.Triplets,
+        validation: wr.Triplets | None,
+        arguments: argparse.Namespace,
+        say: bool = False,
+    ) -> Seen:
+        relevant = matrix(check.record_explanations, len(check.explanations)).toarray() > 0
+        best, columns = None, []
+        for name, model in models(arguments.config):
+            scores = dense_scores(model.fit(learn, validation=validation), check)
+            if say:
+                print(f"| {name} | {quality(scores, relevant):.3f} |", flush=True)
+            best = np.argsort(-scores, axis=1, kind="stable")[:, :CANDIDATES] if best is None else best
+            columns += above_the_tenth(scores, best)
+        tables = {"stacked": [*columns, *counted(learn, check, best)]}
+        tables["stacked, with neighbours"] = [*tables["stacked"], *surroundings(learn, check, best)]
+        if arguments.dates:
+            dated = months_around(learn, check, arguments.dates, best)
+            tables["stacked, with neighbours and dates"] = [*tables["stacked, with neighbours"], *dated]
+        stacked = {name: np.stack(table, axis=2).astype(np.float32) for name, table in tables.items()}
+        many = np.minimum(relevant.sum(1), K)
+        return cls(stacked, np.take_along_axis(relevant, best, 1), np.append(0, np.cumsum(GAINS))[many] / GAINS.sum())
+
+    def quality(self, chances: Any) -> float:
+        return quality(chances, self.found)
 
 
 def models(folder: Path | None) -> Iterator[tuple[str, Any]]:
@@ -82,11 +123,16 @@ def quality(scores: Any, relevant: Any) -> float:
     return 100 * float((np.take_along_axis(relevant, top, 1) * GAINS).sum(1).mean() / GAINS.sum())
 
 
-def features(train: wr.Triplets, check: wr.Triplets, scores: dict[str, Any], best: Any) -> Iterator[Any]:
-    """Of every candidate: scores above the tenth and ranks by each model; counts, and how much is known."""
-    for values in scores.values():
-        yield np.take_along_axis(values - np.sort(values, axis=1)[:, [-K]], best, 1)
-        yield np.take_along_axis(np.argsort(np.argsort(-values, axis=1), axis=1), best, 1)
+def above_the_tenth(scores: Any, best: Any) -> list[Any]:
+    """Of every candidate how far a model's score is above the tenth, and its rank."""
+    tenth = np.partition(scores, -K, axis=1)[:, [-K]]
+    ranks = np.empty(scores.shape, np.int32)
+    np.put_along_axis(ranks, np.argsort(-scores, axis=1), np.arange(scores.shape[1], dtype=np.int32)[None], 1)
+    return [np.take_along_axis(scores - tenth, best, 1), np.take_along_axis(ranks, best, 1)]
+
+
+def counted(train: wr.Triplets, check: wr.Triplets, best: Any) -> Iterator[Any]:
+    """Of every candidate: counts, and how much is known."""
     yield np.log1p(train.popularity)[best]
     sides = (train.user_explanations, check.record_user), (train.item_explanations, check.record_item)
     for relation, rows in sides:
@@ -154,13 +200,18 @@ def cross_validated(table: Any, found: Any) -> Any:
     """The chance of every candidate, by trees that have not seen its pair."""
     fold, chances = np.random.default_rng(0).integers(0, FOLDS, len(found)), np.zeros(found.shape)
     for out in range(FOLDS):
-        learn, ask = fold != out, fold == out
-        trees = HistGradientBoostingClassifier(
-            max_iter=250, learning_rate=0.05, max_leaf_nodes=15, l2_regularization=5.0, min_samples_leaf=50
-        )
-        trees.fit(table[learn].reshape(-1, table.shape[2]), found[learn].reshape(-1))
-        chances[ask] = trees.predict_proba(table[ask].reshape(-1, table.shape[2]))[:, 1].reshape(-1, found.shape[1])
+        ask = fold == out
+        chances[ask] = learned(table[~ask], found[~ask], table[ask], leaves=15)
     return chances
+
+
+def learned(table: Any, found: Any, asked: Any, leaves: int) -> Any:
+    """The chance of every candidate asked about, by trees that learn from others."""
+    trees = HistGradientBoostingClassifier(
+        max_iter=250, learning_rate=0.05, max_leaf_nodes=leaves, l2_regularization=5.0, min_samples_leaf=50
+    )
+    trees.fit(table.reshape(-1, table.shape[2]), found.reshape(-1))
+    return trees.predict_proba(asked.reshape(-1, asked.shape[2]))[:, 1].reshape(asked.shape[:2])
 
 
 def matrix(relation: Any, columns: int) -> Any:
