@@ -108,7 +108,7 @@ def test_saving_over_a_model_replaces_it_whole(folder: Path, split: Split) -> No
 
 def test_a_failed_write_leaves_the_old_one_and_no_debris(folder: Path, tmp_path: Path) -> None:
     before = (folder / "manifest.json").read_bytes()
-    with pytest.raises(ZeroDivisionError), new_folder(folder) as aside:
+    with pytest.raises(ZeroDivisionError), new_folder(folder, "manifest.json") as aside:
         (aside / "half").write_text(str(1 // 0))
     assert (folder / "manifest.json").read_bytes() == before
     (tmp_path / "file").write_text("old")
@@ -120,7 +120,7 @@ def test_a_failed_write_leaves_the_old_one_and_no_debris(folder: Path, tmp_path:
 
 def test_a_folder_is_not_written_over_a_file(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
-    with pytest.raises(ArtifactError, match="is a file"), new_folder(tmp_path / "taken"):
+    with pytest.raises(ArtifactError, match="is a file"), new_folder(tmp_path / "taken", "manifest.json"):
         pass
     assert (tmp_path / "taken").read_text() == "mine"
 

@@ -29,16 +29,32 @@ def new_file(path: str | Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def new_folder(path: str | Path) -> Iterator[Path]:
-    """Yield a fresh folder; put it in the place of `path` when the block ends well."""
-    path = Path(path)
+def new_folder(path: str | Path, marker: str) -> Iterator[Path]:
+    """Yield a fresh folder; put it in the place of `path` when the block ends well.
+
+    Only an empty folder or one of the same kind, which has the file `marker`, gives way to it.
+    """
+    path = Path(path).resolve()  # a link stays one, and shows the new folder
+    check_place(path, marker)
     with _aside(path) as aside:
         aside.mkdir()
         yield aside
         for file in aside.rglob("*"):
             if file.is_file():
                 _sync(file)
+        check_place(path, marker)
         _swap_in(aside, path)
+
+
+def check_place(path: str | Path, marker: str) -> None:
+    """Refuse a path where something stands that a folder with the file `marker` must not take the place of."""
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise ArtifactError(f"{path}: is a file, a folder was to be written there")
+    if path.is_dir() and not (path / marker).is_file() and any(path.iterdir()):
+        raise ArtifactError(
+            f"{path}: holds other things, which would be lost; name a new folder, an empty one or one with a {marker}"
+        )
 
 
 @contextlib.contextmanager
@@ -132,8 +148,6 @@ def _swap_in(aside: Path, path: Path) -> None:
     if not path.exists():
         os.rename(aside, path)
         return
-    if not path.is_dir():
-        raise ArtifactError(f"{path}: is a file, a folder was to be written there")
     libc = ctypes.CDLL(None, use_errno=True)
     exchange = getattr(libc, "renameat2", None)
     if exchange is not None and exchange(AT_FDCWD, bytes(aside), AT_FDCWD, bytes(path), RENAME_EXCHANGE) == 0:

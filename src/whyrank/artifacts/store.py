@@ -50,7 +50,7 @@ def save(
     tables: Mapping[str, pl.DataFrame | pl.LazyFrame],
 ) -> Path:
     """Write a folder aside, with a checksum of every file in its manifest, and rename it into place."""
-    with new_folder(path) as aside:
+    with new_folder(path, MANIFEST) as aside:
         (aside / "arrays").mkdir()
         (aside / "tables").mkdir()
         for name, array in arrays.items():

@@ -23,6 +23,7 @@ from whyrank.errors import DataError, ParameterError
 from whyrank.kernels.rng import hash_records, key_of
 
 FORMAT = 1
+MARKER = "split.json"
 Method = Literal["random", "time", "hash"]
 Records = NDArray[np.int64]
 
@@ -158,13 +159,13 @@ def splits(triplets: Triplets, repeats: int = 5, *, seed: int = 0, **shares: Unp
 
 
 def is_split(folder: Path) -> bool:
-    return (folder / "split.json").is_file()
+    return (folder / MARKER).is_file()
 
 
 def write_splits(parts: list[Split], folder: str | Path) -> Path:
     """Write a folder that travels alone: the triplets, numbered folders of index files, and how it was drawn."""
     data = parts[0].data
-    with new_folder(folder) as aside:
+    with new_folder(folder, MARKER) as aside:
         data.frame(record=True).write_parquet(aside / "triplets.parquet")
         for number, part in enumerate(parts, 1):
             (aside / str(number)).mkdir()
@@ -176,7 +177,7 @@ def write_splits(parts: list[Split], folder: str | Path) -> Path:
             "records": data.records,
             "splits": [part.info for part in parts],
         }
-        (aside / "split.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        (aside / MARKER).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     return Path(folder)
 
 
@@ -202,10 +203,10 @@ def read_splits(folder: str | Path) -> list[Split]:
         data = read_extra(folder)
         return [_extra_split(folder, data, number) for number in numbers]
     try:
-        document = json.loads((folder / "split.json").read_text(encoding="utf-8"))
+        document = json.loads((folder / MARKER).read_text(encoding="utf-8"))
         expected, infos = document["data"], [_info(info) for info in document["splits"]]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"not a split description: {first_line(error)}", path=folder / "split.json") from error
+        raise DataError(f"not a split description: {first_line(error)}", path=folder / MARKER) from error
     data = _read_triplets(folder)
     if data.digest() != expected:
         raise DataError("the triplets are not those that were split", path=folder / "triplets.parquet")

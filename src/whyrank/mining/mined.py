@@ -21,6 +21,7 @@ from whyrank.mining.reviews import Reading
 from whyrank.mining.rules import MiningRules
 
 FORMAT = 1
+MARKER = "mining.json"
 TABLES = ("triplets.parquet", "wordings.parquet", "explanations.parquet")
 
 
@@ -94,15 +95,13 @@ class Mined:
 
     def write(self, folder: str | Path) -> Path:
         """Write a data folder: triplets.parquet, explanations.parquet, wordings.parquet and mining.json."""
-        with new_folder(folder) as aside:
+        with new_folder(folder, MARKER) as aside:
             hashes = {}
             for name, table in zip(TABLES, (self.frame(), self.wordings, self.explanations), strict=True):
                 table.write_parquet(aside / name)
                 hashes[name] = sha256((aside / name).read_bytes()).hexdigest()
             account = self.summary() | {"sha256": hashes}
-            (aside / "mining.json").write_text(
-                json.dumps(account, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-            )
+            (aside / MARKER).write_text(json.dumps(account, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         return Path(folder)
 
     @classmethod
@@ -110,7 +109,7 @@ class Mined:
         """Read a folder that `write` wrote; its files must be as they were written."""
         folder = Path(folder)
         try:
-            account = json.loads((folder / "mining.json").read_text(encoding="utf-8"))
+            account = json.loads((folder / MARKER).read_text(encoding="utf-8"))
             triplets, wordings, explanations = (
                 _read_table(inside(folder, name), account["sha256"][name]) for name in TABLES
             )

@@ -15,6 +15,7 @@ from whyrank.errors import MissingExtra, ParameterError
 from whyrank.ranking.form import Floats
 from whyrank.ranking.rank import Ranker
 
+MARKER = "export.json"
 FORMS = ("parquet", "faiss", "usearch", "hnswlib")
 SAMPLE = 1000  # pairs whose exact lists are compared with the index's
 
@@ -48,7 +49,7 @@ def export(model: Ranker, output: str | Path, form: str = "parquet", *, n: int =
     if not keys.shape[1]:
         raise ParameterError("this model has no vectors to export: it scores by counts alone")
     recall = None
-    with new_folder(output) as aside:
+    with new_folder(output, MARKER) as aside:
         table = {"id": catalog.explanations.ids, "text": catalog.text_of(np.arange(len(keys)))}
         pl.DataFrame({**table, "key": keys}).write_parquet(aside / "explanations.parquet")
         everyone = np.arange(len(catalog.users), dtype=np.int32), np.arange(len(catalog.items), dtype=np.int32)
@@ -63,7 +64,7 @@ def export(model: Ranker, output: str | Path, form: str = "parquet", *, n: int =
             recall = float(np.mean([len(set(a) & set(b)) / len(set(a)) for a, b in zip(exact, found, strict=True)]))
         bonus = model.bonus(everyone[0][:1], everyone[1][:1], n) is not None
         report = Exported(str(output), form, len(keys), keys.shape[1], recall, n, bonus)
-        (aside / "export.json").write_text(json.dumps(report.as_dict(), indent=2) + "\n", encoding="utf-8")
+        (aside / MARKER).write_text(json.dumps(report.as_dict(), indent=2) + "\n", encoding="utf-8")
     return report
 
 
