@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from whyrank.cli import main
-from whyrank.data import Split, Triplets, write
-from whyrank.models import load
+from whyrank.data import Split, Triplets, read_split, write
+from whyrank.models import Profile, load
 from whyrank.service.report import shown_report
 
 Call = Callable[..., tuple[int, str, str]]
@@ -213,7 +216,8 @@ def test_an_interrupted_fit_resumes_to_the_same_bits(
     from whyrank.models.base import Model
 
     monkeypatch.setattr(Model, "save", lambda self, path: (_ for _ in ()).throw(KeyboardInterrupt()))
-    assert call("fit", folder / "split", *settings, "-o", tmp_path / "later")[0] == 130
+    code, _, err = call("fit", folder / "split", *settings, "-o", tmp_path / "later")
+    assert (code, "interrupted; the same command with --resume goes on" in err) == (130, True)
     assert (tmp_path / ".later.checkpoint").exists()
     monkeypatch.undo()
     assert call("fit", folder / "split", *settings, "-o", tmp_path / "later", "--resume")[0] == 0
@@ -255,3 +259,115 @@ def test_the_doctor_looks_at_versions_caches_and_bits(call: Call, monkeypatch: p
     code, out, _ = call("doctor")
     assert code == 1
     assert "NO: 1 and 2 threads" in out
+
+
+@pytest.fixture
+def joint(call: Call, folder: Path, tmp_path: Path) -> Path:
+    call("fit", folder / "split", "--model", "bper-j", "--set", "epochs=5", "-o", tmp_path / "joint")
+    return tmp_path / "joint"
+
+
+@pytest.mark.parametrize("command", ["fit", "split", "export", "mine"])
+def test_a_folder_with_other_things_in_it_is_left_alone(
+    call: Call, folder: Path, tmp_path: Path, joint: Path, command: str
+) -> None:
+    (tmp_path / "mine" / "sub").mkdir(parents=True)
+    (tmp_path / "mine" / "sub" / "thesis.tex").write_text("years of work")
+    given = {"fit": folder / "split", "split": folder / "data.csv", "export": joint, "mine": folder / "data.csv"}
+    code, _, err = call(command, given[command], "-o", tmp_path / "mine")
+    assert code == 2
+    assert "which would be lost" in err
+    assert (tmp_path / "mine" / "sub" / "thesis.tex").read_text() == "years of work"
+
+
+def test_no_command_takes_the_place_of_its_input(call: Call, folder: Path, tmp_path: Path, joint: Path) -> None:
+    shutil.copytree(folder / "split", tmp_path / "split")
+    pl.DataFrame({"user": ["u"], "item": ["i"]}).write_parquet(tmp_path / "pairs.parquet")
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    for arguments in (
+        ("fit", tmp_path / "split", "--model", "pop", "-o", tmp_path / "split"),
+        ("split", tmp_path / "split", "-o", tmp_path / "split"),
+        ("explain", joint, "--pairs", tmp_path / "pairs.parquet", "-o", tmp_path / "pairs.parquet"),
+    ):
+        assert call(*arguments)[0] == 2
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+
+
+def test_a_link_to_a_model_stays_a_link_and_shows_the_new_one(call: Call, folder: Path, tmp_path: Path) -> None:
+    for kind in ("pop", "rand"):
+        call("fit", folder / "split", "--model", kind, "-o", tmp_path / ("v1" if kind == "pop" else "current"))
+        if kind == "pop":
+            (tmp_path / "current").symlink_to("v1")
+    assert (tmp_path / "current").is_symlink()
+    assert load(tmp_path / "v1").id == "rand"
+
+
+def test_bulk_that_cannot_begin_leaves_nothing(call: Call, tmp_path: Path, joint: Path) -> None:
+    (tmp_path / "bad.csv").write_text("who,what\n1,2\n")
+    before = sorted(tmp_path.iterdir())
+    for name in ("nosuch.csv", "bad.csv"):
+        assert call("explain", joint, "--pairs", tmp_path / name, "-o", tmp_path / "reasons.parquet")[0] == 2
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_items_and_reasons_ranked_together_obey_the_options(call: Call, split: Split, joint: Path) -> None:
+    user, catalog = split.data.users.ids[0], load(joint).catalog_
+    asked = ("recommend", joint, "--user", user, "--joint", "-n", 5, "--json")
+    against = json.loads(call(*asked, "--polarity", "negative")[1])["pairs"]
+    numbers = catalog.explanations.numbers([pair["reason"]["explanation"] for pair in against])
+    assert len(against) == 5
+    assert (catalog.sentiment[numbers] < 0).all()
+    first = json.loads(call(*asked)[1])["pairs"][0]["reason"]
+    without = json.loads(call(*asked, "--exclude", first["explanation"])[1])["pairs"]
+    assert first["explanation"] not in [pair["reason"]["explanation"] for pair in without]
+    lifted = json.loads(call(*asked, "--boost", f"{without[4]['reason']['explanation']}=1000")[1])["pairs"]
+    assert lifted[0]["reason"]["explanation"] == without[4]["reason"]["explanation"]
+    for wrong in (("--reasons", 2), ("--diversity", 0.5), ("--boost", "e=much")):
+        assert call(*asked, *wrong)[0] == 2
+    assert call("recommend", joint, "--user", user, "--weight", 2)[0] == 2
+
+
+def test_fitting_to_a_split_stops_by_its_validation_part_as_the_library_does(
+    call: Call, folder: Path, split: Split, tmp_path: Path
+) -> None:
+    call("fit", folder / "split", "--model", "profile", "-o", tmp_path / "model")
+    ours, theirs = load(tmp_path / "model"), Profile().fit(read_split(folder / "split"))
+    np.testing.assert_array_equal(ours.keys(), theirs.keys())
+
+
+def test_figures_on_pairs_that_the_model_knows_come_with_a_warning(call: Call, folder: Path, tmp_path: Path) -> None:
+    for data, warned in (("data.csv", True), ("split", False)):
+        call("fit", folder / data, "--model", "pop", "-o", tmp_path / "model")
+        code, out, err = call("evaluate", tmp_path / "model", folder / "split", "--json")
+        assert code == 0
+        assert (json.loads(out)["known_pairs"] > 0, "too good for new ones" in err) == (warned, warned)
+
+
+def test_a_folder_does_not_take_the_place_of_the_model_it_is_named_after(
+    call: Call, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    call("fit", folder / "split", "--model", "rand", "-o", "pop")
+    asked = ("compare", folder / "split", "--json", "--models")
+    fresh, fitted = json.loads(call(*asked, "pop,./pop")[1])["models"]
+    assert fresh["explanation"]["ndcg_paper"] > fitted["explanation"]["ndcg_paper"]
+    for models, setting in (("./pop", "pop.seed=1"), ("pop", "bper.factors=3"), ("bper", "factors=3")):
+        code, _, err = call(*asked, models, "--set", setting)
+        assert (code, f"--set {setting}" in err) == (2, True)
+    assert call(*asked, ",")[0] == 2
+
+
+def test_a_configuration_for_another_model_is_refused(call: Call, folder: Path, tmp_path: Path) -> None:
+    config = tmp_path / "best.json"
+    config.write_text(json.dumps({"model": "bper", "parameters": {"epochs": 3}}))
+    asked = ("fit", folder / "split", "-o", tmp_path / "model", "--config")
+    assert "is for bper" in call(*asked, config, "--model", "pitf")[2]
+    assert "No such file" in call(*asked, tmp_path / "nothing.json")[2]
+
+
+def test_where_no_bar_can_be_drawn_lines_say_how_far_it_is(
+    call: Call, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whyrank.cli.lines.EVERY", 0.0)
+    err = call("fit", folder / "split", "--model", "bper", "--set", "epochs=3", "-o", tmp_path / "model")[2]
+    assert re.search(r"fitting bper: 2 of 3, about \d+ s left, loss \d\.\d+", err)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,6 +15,7 @@ from whyrank.data.catalog import Catalog
 from whyrank.errors import ParameterError, UnknownId
 from whyrank.evaluation import evaluate
 from whyrank.models import BPER, BPERJ, CD, COUNTS, PITF, Model, Profile, ProfileJ, load
+from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank
 
 
@@ -150,3 +152,46 @@ def test_exact_pairs_agree_with_brute_force(split: Split, monkeypatch: pytest.Mo
         pairs = model.recommend_pairs(split.data.users.ids[user], n=7)
         assert np.allclose([pair.score for pair in pairs], best, atol=1e-4)
         assert all(pair.score == pytest.approx(pair.item_score + pair.reason.score, abs=1e-4) for pair in pairs)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"grounded": True},
+        {"polarity": "negative"},
+        {"specificity": 0.7},
+        {"grounded": True, "polarity": "positive", "specificity": -0.3},
+    ],
+)
+def test_exact_pairs_obey_options_as_brute_force_does(
+    split: Split, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("FIRST", "MOST"):
+        monkeypatch.setattr(f"whyrank.ranking.joint.{name}", 1)
+    everything = np.arange(len(split.data.items), dtype=np.int32)
+    for model in (BPERJ(epochs=20).fit(split), ProfileJ(epochs=1, item_epochs=1).fit(split)):
+        catalog, wanted = model.catalog_, Options(**options)
+        number = np.full(len(everything), 5, np.int32)
+        scores = dense(model, number, everything)
+        scores += 0 if wanted.boost(catalog) is None else wanted.boost(catalog)
+        scores = 0.5 * scores + (model.item_keys() @ model.item_queries(number[:1])[0])[:, None]
+        scores[catalog.user_items.row(5)] = -np.inf
+        if wanted.allowed(catalog) is not None:
+            scores[:, ~wanted.allowed(catalog)] = -np.inf
+        if wanted.grounded:
+            said = np.zeros(scores.shape, bool)
+            said[catalog.item_explanations.rows_of_entries(), catalog.item_explanations.indices] = True
+            scores[~said] = -np.inf
+        best = np.sort(scores.ravel())[::-1][:9]
+        pairs = model.recommend_pairs(split.data.users.ids[5], 9, 0.5, **options)
+        assert np.allclose([pair.score for pair in pairs], best[np.isfinite(best)], atol=1e-4)
+
+
+def test_what_is_known_counts_once_when_it_is_folded_in_again(split: Split) -> None:
+    model, train = COUNTS().fit(split), split.train
+    user, item = train.users.ids[int(train.user[0])], train.items.ids[int(train.item[0])]
+    before = model.explain(user, item)
+    assert model.fold_in(split.train).explain(user, item) == before
+    grown = model.fold_in(split.training).catalog_
+    assert grown.user_items.counts.max() == 1
+    assert len(grown.user_items.indices) == split.training.records

@@ -229,3 +229,27 @@ def test_the_parts_of_the_flagship_are_those_of_user_item_and_popularity(data: T
         scored += alone.values[alone.explanations == number[0]].sum()
         assert set(reason.parts) == {"user", "item", "popularity"}
         assert reason.parts["user"] + reason.parts["popularity"] == pytest.approx(float(scored[0]), abs=1e-4)
+
+
+def test_banned_words_never_fail_open(model: BPER, split: Split) -> None:
+    names = ["Great C++ support", "C is old", "good location", "allocation of rooms"]
+    rows = [{"user": f"u{n}", "item": "i", "explanation": name} for n, name in enumerate(names)]
+    few = POP().fit(Triplets.from_frame(pl.DataFrame(rows)))
+
+    def shown(*banned: str) -> set[str]:
+        return {reason.text for reason in few.explain("u0", "i", banned=banned)}
+
+    assert shown("c++") == set(names[1:])
+    assert shown("Location", "OLD") == {names[0], names[3]}
+    for wrong in ("location", [""], ["good", " "]):
+        with pytest.raises(ParameterError, match="banned"):
+            few.explain("u0", "i", banned=wrong)
+
+
+def test_what_is_no_option_and_no_number_is_named(model: BPER, split: Split) -> None:
+    pair = split.data.users.ids[0], split.data.items.ids[0]
+    with pytest.raises(ParameterError, match="no option 'groundd'; there are grounded"):
+        model.explain(*pair, groundd=True)
+    for n in (2.5, "3", 0):
+        with pytest.raises(ParameterError, match="whole number"):
+            model.explain(*pair, n=n)

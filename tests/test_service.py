@@ -212,15 +212,16 @@ def test_an_unknown_user_is_recommended_what_is_left_without_them(world: World, 
 
 
 def test_pairs_are_the_library_s(world: World, client: TestClient) -> None:
-    body = {"user": world.user, "n": 7, "weight": 0.5, "mu": 0.25}
-    answer = checked(client.post("/v1/pairs", json=body), schemas.PairsAnswer)
     model = load(world.folder / "toy")
     model.mu = 0.25
-    expected = model.recommend_pairs(world.user, 7, 0.5)
-    assert (answer["model"], answer["fallback"]) == ("toy", None)
-    got = [(each["item"], each["reason"]["explanation"], each["score"]) for each in answer["pairs"]]
-    assert got == [(each.item, each.reason.explanation, each.score) for each in expected]
-    assert [each["rank"] for each in answer["pairs"]] == [1, 2, 3, 4, 5, 6, 7]
+    for options in ({}, {"grounded": False}, {"grounded": False, "polarity": "negative", "specificity": 0.5}):
+        body = {"user": world.user, "n": 7, "weight": 0.5, "mu": 0.25, **options}
+        answer = checked(client.post("/v1/pairs", json=body), schemas.PairsAnswer)
+        expected = model.recommend_pairs(world.user, 7, 0.5, **{"grounded": True, **options})
+        assert (answer["model"], answer["fallback"]) == ("toy", None)
+        got = [(each["item"], each["reason"]["explanation"], each["score"]) for each in answer["pairs"]]
+        assert got == [(each.item, each.reason.explanation, each.score) for each in expected]
+        assert [each["rank"] for each in answer["pairs"]] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_pairs_for_an_unknown_user_are_told_apart(client: TestClient) -> None:

@@ -52,7 +52,9 @@ OnErrorOption = Annotated[
     str, typer.Option("--on-error", help="raise: stop at the first bad row. skip: count and report.")
 ]
 Seed = Annotated[int, typer.Option(help="Every random choice comes from it.")]
-Threads = Annotated[int | None, typer.Option(help="Threads; all cores unless given. They never change the result.")]
+Threads = Annotated[
+    int | None, typer.Option(help="Threads; all cores unless given. They never change the result.", min=1)
+]
 RayAddress = Annotated[
     str | None,
     typer.Option("--ray", help="Work on a Ray cluster: its address (host:port), or local. The result is the same."),
@@ -98,7 +100,7 @@ def note(text: str) -> None:
 
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[Progress]:
-    """A progress bar on standard error; nothing is drawn where that is not a terminal."""
+    """A progress bar on standard error; where that is not a terminal, a line every ten seconds."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -117,9 +119,22 @@ def progress(quiet: bool = False) -> Iterator[Progress]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[remark]}"),
     )
+    from whyrank.cli.lines import Lines
+
     err = console(stderr=True)
-    with Progress(*columns, console=err, disable=quiet or not err.is_terminal, transient=True) as bar:
+    drawn = Progress(*columns, console=err, disable=quiet, transient=True)
+    with drawn if quiet or err.is_terminal else Lines(err) as bar:
         yield bar
+
+
+@contextmanager
+def told_if_interrupted(how_to_go_on: Callable[[], str]) -> Iterator[None]:
+    """Say after Ctrl-C what is kept and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note(f"interrupted; {how_to_go_on()}")
+        raise
 
 
 @contextmanager
@@ -145,8 +160,11 @@ def warn_first_run() -> None:
 def read_data(path: Path, columns: str | None = None, on_error: str = "raise", number: int = 1) -> Triplets:
     """Read triplets as every command does, and say what was skipped."""
     from whyrank.data import read
+    from whyrank.data.split import is_split
 
     problems = new_problems(on_error)
+    if is_split(path):
+        note(f"{path}: the training part of split {number}")
     triplets = read(path, columns=parse_columns(columns), on_error=problems, number=number)
     report_problems(problems)
     return triplets

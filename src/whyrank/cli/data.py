@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whyrank.atomic import check_place
 from whyrank.cli.app import (
     Columns,
     Data,
@@ -116,8 +117,11 @@ def split_command(
 ) -> None:
     """Split records into training, validation and test, as the paper does, into a folder that travels alone."""
     from whyrank.data import splits, write_splits
-    from whyrank.data.split import SplitInfo
+    from whyrank.data.split import MARKER, SplitInfo, is_split
 
+    if is_split(data):
+        raise ParameterError(f"{data}: is split already; its data are in {data / 'triplets.parquet'}")
+    check_place(output, MARKER)
     if ray is not None:
         if method != "hash" or repeats > 1 or max(min_user_pairs, min_item_pairs, min_uses) > 1:
             raise ParameterError("--ray splits file by file: use --method hash, one repeat and no least numbers")
@@ -136,6 +140,8 @@ def split_command(
         print_json({"split": output, "data": triplets.digest(), "splits": repeats, "records": counts})
     else:
         note(f"{triplets!r}")
+        if not counts["test"][0]:
+            note("no test records: every record is needed so that each user, item and explanation is in training")
         note(f"{parts[0]!r}" + (f" and {repeats - 1} more" if repeats > 1 else "") + f" -> {output}")
 
 

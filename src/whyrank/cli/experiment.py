@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,11 +19,11 @@ from whyrank.cli.app import (
     Seed,
     Threads,
     command,
-    console,
     note,
     print_json,
     progress,
     read_data,
+    told_if_interrupted,
     workers_at,
 )
 from whyrank.errors import ParameterError
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 NAMES = "datasets, ranking, mu, sparsity, alpha, joint, cases, relation, beyond"
 LARGE = 2_000_000  # records of data that is not held once per core
-QUIET = 15.0  # seconds between lines where no bar can be drawn
 
 
 @command("experiment", "whyrank experiment all triplets.parquet -o report")
@@ -83,9 +81,10 @@ def experiment_command(
     if jobs is None:
         jobs = 1 if lab.data.records > LARGE else threads or os.cpu_count() or 1
     with ExitStack() as stack:
+        stack.enter_context(told_if_interrupted(lambda: "the same command goes on after the last whole run"))
         stack.enter_context(sole_writer(output))
         cluster = stack.enter_context(workers_at(ray))
-        tell = teller(stack.enter_context(progress(json)), quiet=json)
+        tell = teller(stack.enter_context(progress(json)))
         if tune:
             tune_first(names, lab, config or output / "configs", tune, tell, cluster)
         beside = stack.enter_context(processes(jobs)) if cluster is None and jobs > 1 else None
@@ -118,18 +117,12 @@ def read_or_draw(data: Path, count: int, seed: int, columns: str | None) -> list
     return draw(read_data(data, columns), count, seed=seed)
 
 
-def teller(bar: Progress, quiet: bool) -> Callable[[str, int, int], None]:
-    """Draws runs as they start; where nothing can be drawn, says now and then how far it is."""
+def teller(bar: Progress) -> Callable[[str, int, int], None]:
+    """Draws runs as they start."""
     task = bar.add_task("running", total=None, remark="")
-    drawn, begin, last = console(stderr=True).is_terminal, time.monotonic(), time.monotonic()
 
     def tell(what: str, done: int, of: int) -> None:
-        nonlocal last
         bar.update(task, description=what, completed=done, total=of)
-        now = time.monotonic()
-        if not quiet and not drawn and done and now - last > QUIET:
-            last = now
-            note(f"{done} of {of} runs, about {(now - begin) / done * (of - done):.0f} s left ({what})")
 
     return tell
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from whyrank.atomic import check_place
 from whyrank.cli.app import Json, ModelFolder, Seed, command, note, print_json
 
 
@@ -23,8 +24,9 @@ def export_command(
 ) -> None:
     """Write keys and queries for a vector index or for anything else, and measure what an index finds."""
     from whyrank.models import load
-    from whyrank.ranking.export import export
+    from whyrank.ranking.export import MARKER, export
 
+    check_place(output, MARKER)
     report = export(load(model), output, form, n=n, seed=seed)
     if json:
         print_json(report.as_dict())

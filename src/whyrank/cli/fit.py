@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from whyrank.atomic import sole_writer
+from whyrank.atomic import check_place, sole_writer
 from whyrank.cli.app import (
     Columns,
     Data,
@@ -28,6 +28,7 @@ from whyrank.cli.app import (
     progress,
     read_data,
     report_problems,
+    told_if_interrupted,
     warn_first_run,
 )
 from whyrank.errors import DataError, ParameterError
@@ -61,7 +62,8 @@ def fit_command(
     json: Json = False,
 ) -> None:
     """Fit a model to triplets (of a split folder: to its training part) and save it."""
-    from whyrank.artifacts import add_report
+    from whyrank.artifacts import MANIFEST, add_report
+    from whyrank.data.split import is_split, read_split
     from whyrank.training import History, Run
 
     chosen = make_model(model, settings, config)
@@ -76,16 +78,21 @@ def fit_command(
         return
     if output is None:
         raise ParameterError("-o is missing: the model folder to write")
+    check_place(output, MANIFEST)
     if ray is not None:
         fit_on_cluster(chosen, data, output, ray, store, resume, threads, columns, on_error, number, json)
         return
     warn_first_run()
-    triplets = read_data(data, columns, on_error, number)
+    split = read_split(data, number) if is_split(data) else None
+    triplets = split.train if split else read_data(data, columns, on_error, number)
     checkpoint = output.parent / f".{output.name}.checkpoint"
+    if checkpoint.exists() and not resume:
+        note("an earlier run was interrupted; this one begins anew, --resume would have gone on from there")
     begin, history = time.perf_counter(), History()
-    with sole_writer(output), progress(json) as bar:
+    with sole_writer(output), told_if_interrupted(lambda: kept_by(checkpoint)), progress(json) as bar:
         monitors = (bar_monitor(bar, chosen.id), history)
-        chosen.fit(triplets, run=Run(threads=threads, monitors=monitors, checkpoint=checkpoint, resume=resume))
+        run = Run(threads=threads, monitors=monitors, checkpoint=checkpoint, resume=resume)
+        chosen.fit(split or triplets, run=run)
         seconds = time.perf_counter() - begin
         chosen.save(output)
         if history.rows:
@@ -149,8 +156,12 @@ def fit_on_cluster(
     from whyrank.cluster.session import connect
     from whyrank.cluster.store import Store
     from whyrank.data.files import is_parquet_folder
+    from whyrank.data.split import is_split
+    from whyrank.models import Profile
     from whyrank.training import History, Run
 
+    if is_split(data) and isinstance(model, Profile):
+        note("a cluster holds out records of the training part by itself; the validation part is not used")
     begin, history = time.perf_counter(), History()
     place = Store.at(f"{store}/whyrank-{output.name}" if store else output.parent / f".{output.name}.ray")
     with sole_writer(output), connect(address) as cluster, progress(json) as bar:
@@ -215,9 +226,12 @@ def make_model(name: str | None, settings: list[str] | None, config: Path | None
     if config is not None:
         try:
             document = json.loads(config.read_text(encoding="utf-8"))
-            name, values = str(document["model"]), dict(document["parameters"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            meant, values = str(document["model"]), dict(document["parameters"])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ParameterError(f"{config}: is not a configuration file as `whyrank tune` writes it") from error
+        if name is not None and name != meant:
+            raise ParameterError(f"{config}: is for {meant}, and --model says {name}; leave out one of them")
+        name = meant
     kind = model_class(name or DEFAULT)
     values |= parse(kind, parse_pairs(settings or [], "--set"))
     try:
@@ -241,6 +255,11 @@ def bar_monitor(bar: Progress, label: str) -> Monitor:
             return False
 
     return Bar()
+
+
+def kept_by(checkpoint: Path) -> str:
+    """How an interrupted fit goes on."""
+    return "the same command with --resume goes on" if checkpoint.exists() else "nothing was learned yet"
 
 
 def remove_checkpoint(path: Path) -> None:

@@ -23,6 +23,7 @@ from whyrank.cli.app import (
 from whyrank.errors import ParameterError
 
 if TYPE_CHECKING:
+    from whyrank.evaluation import Evaluation
     from whyrank.models.base import Model
 
 At = Annotated[int, typer.Option("--k", "-k", help="Length of the lists that are measured.", min=1)]
@@ -62,6 +63,7 @@ def evaluate_command(
     if save:
         parts = record(fitted, measured, result, threads)
         add_report(model, parts if alpha is None else parts | {"alpha_curve": alpha_curve(alpha, fitted)})
+    _warn_of_known(model.name, result)
     if json:
         print_json(result.as_dict())
         return
@@ -86,7 +88,9 @@ def evaluate_command(
 @command("compare", "whyrank compare split --models pop,pitf,bper")
 def compare_command(
     split: SplitFolder,
-    models: Annotated[str, typer.Option(help="Model ids (then fitted here) or model folders, separated by commas.")],
+    models: Annotated[
+        str, typer.Option(help="Model ids, fitted here, or model folders (./bper, not an id), separated by commas.")
+    ],
     settings: Annotated[list[str] | None, typer.Option("--set", help="A parameter: --set bper.factors=50.")] = None,
     k: At = 10,
     baseline: Annotated[
@@ -100,7 +104,10 @@ def compare_command(
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Fit models to a split, or take fitted ones, and measure them side by side with significance."""
+    """Fit models to a split, or take fitted ones, and measure them side by side with significance.
+
+    Where the folder holds several splits, fitted ones lend their settings and are fitted anew to each.
+    """
     from whyrank.data import read_split, read_splits
     from whyrank.evaluation import compare
     from whyrank.training import Run
@@ -109,7 +116,7 @@ def compare_command(
         raise ParameterError(f"--format is {form!r}; use table, markdown or latex")
     warn_first_run()
     parts = [read_split(split, number)] if number else read_splits(split)
-    chosen = {name: _model(name, settings) for name in models.split(",")}
+    chosen = _models([name.strip() for name in models.split(",") if name.strip()], settings or [])
     with progress(json) as bar:
         task = bar.add_task("comparing", total=len(parts) * len(chosen), remark="")
 
@@ -117,6 +124,8 @@ def compare_command(
             bar.update(task, description=f"{name}, split {count}", advance=1)
 
         result = compare(chosen, parts, k, baseline=baseline, test=test, run=Run(threads=threads), progress=tell)
+    for row in result.rows:
+        _warn_of_known(row.name, row.evaluations[0])
     if json:
         print_json(result.as_dict())
     elif form == "table":
@@ -125,15 +134,26 @@ def compare_command(
         typer.echo(result.markdown() if form == "markdown" else result.latex())
 
 
-def _model(name: str, settings: list[str] | None) -> Model:
-    """A model folder, or a fresh model with the settings that name it."""
+def _models(names: list[str], settings: list[str]) -> dict[str, Model]:
+    """Fresh models by their ids, with the settings that name them; what is no id is a model folder."""
     from whyrank.cli.fit import make_model
-    from whyrank.models import load
+    from whyrank.models import MODELS, load
 
-    if (Path(name) / "manifest.json").is_file():
-        return load(name)
-    own = [text.removeprefix(f"{name}.") for text in settings or [] if text.startswith(f"{name}.")]
-    return make_model(name, own)
+    if not names:
+        raise ParameterError("--models is empty; name some, see `whyrank models`")
+    fresh = [name for name in names if name in MODELS or not Path(name).is_dir()]
+    for text in settings:
+        if text.partition(".")[0] not in fresh:
+            raise ParameterError(f"--set {text}: name one of the models that are fitted here, as in bper.factors=50")
+    own = {name: [text.partition(".")[2] for text in settings if text.startswith(f"{name}.")] for name in fresh}
+    return {name: make_model(name, own[name]) if name in own else load(name) for name in names}
+
+
+def _warn_of_known(name: str, result: Evaluation) -> None:
+    """Say so when figures are too good to be those of new pairs."""
+    if result.known_pairs:
+        share = f"{result.known_pairs:,} of these {result.pairs:,} pairs"
+        note(f"{name} was fitted to data that hold {share}: its figures are too good for new ones")
 
 
 def _shown(name: str, value: float) -> str:

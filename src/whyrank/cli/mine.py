@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whyrank.atomic import sole_writer
+from whyrank.atomic import check_place, sole_writer
 from whyrank.cli.app import (
     Columns,
     Json,
@@ -55,9 +55,11 @@ def mine_command(
     """Mine explanations and triplets from reviews."""
     try:
         from whyrank.mining import Mined, MiningRules, apply_review, mine, write_review
+        from whyrank.mining.mined import MARKER
     except ImportError as error:
         raise MissingExtra("mine", "mining") from error
 
+    check_place(output, MARKER)
     chosen = _settings(settings)
     base = MiningRules.extra() if extra else None
     with sole_writer(output), progress(json) as bar:

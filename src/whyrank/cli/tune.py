@@ -21,6 +21,7 @@ from whyrank.cli.app import (
     note,
     print_json,
     progress,
+    told_if_interrupted,
     workers_at,
 )
 from whyrank.errors import ParameterError
@@ -62,13 +63,12 @@ def tune_command(
         raise ParameterError(f"--number is {number}; {data} has {len(splits)} splits")
     if trials is None and seconds is None and sampler == "tpe":
         trials = TRIALS
-    with sole_writer(output), workers_at(ray) as workers, progress(json) as bar:
+    goes_on = told_if_interrupted(lambda: "the same command goes on after the last whole trial")
+    with goes_on, sole_writer(output), workers_at(ray) as workers, progress(json) as bar:
         task = bar.add_task(f"tuning {model}", total=trials, remark="")
 
         def tell(done: int, of: int | None, what: str) -> None:
             bar.update(task, completed=done, total=of, remark=what)
-            if not json and not console(stderr=True).is_terminal:
-                note(f"{done}{f' of {of}' if of else ''}: {what}")
 
         found = tune(
             model.lower(),

@@ -120,6 +120,14 @@ class Catalog:
             user_items=_merged(self.user_items, *seen, len(users), len(items)),
         )
 
+    def knows(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Which pairs of numbers, -1 for what is unknown, this catalog has a record of."""
+        pairs, width = self.user_items, np.int64(len(self.items))
+        there = pairs.rows_of_entries() * width + pairs.indices  # rises
+        wanted = users.astype(np.int64) * width + items
+        place = np.minimum(np.searchsorted(there, wanted), max(len(there) - 1, 0))
+        return (there[place] == wanted) & (users >= 0) & (items >= 0) if len(there) else np.zeros(len(users), np.bool_)
+
     def _grown_texts(self, new: Triplets, pool: Vocabulary) -> pl.Series | None:
         if self.texts is None and new.texts is None:
             return None

@@ -56,6 +56,9 @@ def read_table(path: str | Path, wanted: Sequence[str], columns: Columns | None,
     if path.stat().st_size == 0:
         raise DataError("the file is empty", path=path)
     form, _ = form_of(path)
+    unknown = [name for name in columns or () if name not in wanted]
+    if unknown:
+        raise DataError(f"columns names {unknown[0]!r}", path=path, expected=f"some of {', '.join(wanted)}")
     mapping = {name: (columns or {}).get(name, name) for name in wanted}
     positions = any(isinstance(source, int) for source in mapping.values())
     if positions:

@@ -318,7 +318,9 @@ def _per_record(
     try:
         values = frame[name].cast(pl.Float64).to_numpy()[order]
     except pl.exceptions.InvalidOperationError as error:
-        raise DataError("not a number", column=name, expected="numbers") from error
+        bad = frame[name].cast(pl.Float64, strict=False).is_null() & frame[name].is_not_null()
+        row = int(bad.arg_true()[0])
+        raise DataError(f"not a number: {frame[name][row]!r}", row=row + 1, column=name, expected="numbers") from error
     known = ~np.isnan(values)
     totals = np.add.reduceat(np.where(known, values, 0.0), starts)
     counts = np.add.reduceat(known.astype(np.int64), starts)

@@ -177,9 +177,13 @@ def compare(
     part; with several splits, every model is fitted anew on each. `baseline` is what others are tested against: the
     second-best model by ndcg_paper unless named.
     """
-    parts = [splits] if isinstance(splits, Split) else list(splits)
+    parts = splits if isinstance(splits, Sequence) else [splits]
+    if not isinstance(models, Mapping) or not all(isinstance(part, Split) for part in parts):
+        raise ParameterError('compare takes models by name and splits: {"BPER": BPER()}, triplets.split()')
     if not models or not parts:
         raise ParameterError("nothing to compare; give at least one model and one split")
+    if baseline is not None and baseline not in models:
+        raise ParameterError(f"baseline is {baseline!r}; use one of {', '.join(models)}")
     if test not in TESTS:
         raise ParameterError(f"test is {test!r}; use one of {', '.join(TESTS)}")
     rows = [Row(name, []) for name in models]
@@ -195,10 +199,7 @@ def compare(
                 row.training_seconds.append(time.perf_counter() - begin)
             row.evaluations.append(evaluate(model, split, k, threads=run.threads if run else None))
     ordered = sorted(rows, key=lambda row: -float(row.values("ndcg_paper").mean()))
-    chosen = baseline or ordered[min(1, len(ordered) - 1)].name
-    if chosen not in models:
-        raise ParameterError(f"baseline is {chosen!r}; use one of {', '.join(models)}")
-    return Comparison(rows, k, chosen, test)
+    return Comparison(rows, k, baseline or ordered[min(1, len(ordered) - 1)].name, test)
 
 
 def _seconds(row: Row) -> str:

@@ -36,6 +36,7 @@ class Evaluation:
     seconds: float
     per_pair: dict[str, Values] = field(repr=False)
     per_user: dict[str, Values] | None = field(repr=False, default=None)
+    known_pairs: int = 0  # pairs that the model was fitted to: figures are too good where there are any
 
     def as_dict(self) -> dict[str, object]:
         """What `whyrank evaluate --json` prints."""
@@ -47,6 +48,7 @@ class Evaluation:
             "recommendation",
             "explanation_on_recommended",
             "seconds",
+            "known_pairs",
         )
         return {name: getattr(self, name) for name in names}
 
@@ -76,7 +78,7 @@ def evaluate(
     model._check_fitted()
     users, found_items, relevant = in_terms_of(model, test)
     begin = time.perf_counter()
-    ranked = rank(model, users, found_items, k, Options(**options), threads).numbers
+    ranked = rank(model, users, found_items, k, Options.of(options), threads).numbers
     per_pair = per_list(padded(ranked, k), relevant)
     explanation = {name: float(values.mean()) for name, values in per_pair.items()}
     recommendation = on_recommended = per_user = None
@@ -87,9 +89,9 @@ def evaluate(
         on_recommended["pairs"] = float(correct.sum())
     if beyond_accuracy:
         explanation |= _beyond(model, ranked, users)
-    seconds = time.perf_counter() - begin
+    seconds, known = time.perf_counter() - begin, int(model.catalog_.knows(users, found_items).sum())
     return Evaluation(
-        model.id, k, test.records, explanation, recommendation, on_recommended, seconds, per_pair, per_user
+        model.id, k, test.records, explanation, recommendation, on_recommended, seconds, per_pair, per_user, known
     )
 
 

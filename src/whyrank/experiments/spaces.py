@@ -78,9 +78,15 @@ for _name in ("profile", "profile-j"):
     SPACES[_name] = {"grid": {"factors": [16, 32, 64], "learning_rate": [0.003, 0.01, 0.03]}, "tpe": OWN}
 
 
+def check_sampler(sampler: str) -> None:
+    if sampler not in ("tpe", "grid"):
+        raise ParameterError(f"sampler is {sampler!r}; use tpe or grid")
+
+
 def space_of(model: str, sampler: str, file: str | Path | None = None) -> Space:
     """The space of a model, or that of a JSON file."""
     kind = model_class(model)
+    check_sampler(sampler)
     if file is not None:
         try:
             space = dict(json.loads(Path(file).read_text(encoding="utf-8")))

@@ -19,7 +19,7 @@ from whyrank.evaluation import evaluate
 from whyrank.experiments import measures
 from whyrank.experiments.cache import digest
 from whyrank.experiments.report import csv_table
-from whyrank.experiments.spaces import Space
+from whyrank.experiments.spaces import Space, check_sampler
 from whyrank.experiments.workers import Workers
 from whyrank.models import Model, model_class
 from whyrank.models.factors import FactorModel
@@ -109,8 +109,7 @@ def tune(
     """
     if not split.validation_records.size:
         raise DataError("the validation part is empty", expected="a split with validation records")
-    if sampler not in ("tpe", "grid"):
-        raise ParameterError(f"sampler is {sampler!r}; use tpe or grid")
+    check_sampler(sampler)
     search = _Search(model, split, space, threads)
     with _writing(storage):
         study = _study(search, sampler, storage, seed)

@@ -91,6 +91,11 @@ class Model:
         from whyrank.training import Run
 
         parameters.check(self)
+        if not isinstance(train, Triplets | Split):
+            raise ParameterError(
+                f"fit takes Triplets or a Split, not {type(train).__name__}; "
+                "whyrank.read makes them of a file, Triplets.from_frame of a table"
+            )
         if isinstance(train, Split):
             validation = train.validation if validation is None else validation
             train = train.train
@@ -110,10 +115,17 @@ class Model:
         """Take in users and items that came after the fit, from what they said and what was said of them.
 
         Nothing that was learned changes, and no other data is needed; what is new gets factors from the explanations,
-        which must be known. Evidence counts the new triplets as well.
+        which must be known. Evidence counts the new triplets as well. Records of pairs that are known already are left
+        out, so that nothing counts twice. The model itself grows, and is returned.
         """
         self._check_fitted()
-        grown = self.catalog_.grown(new)
+        known = self.catalog_
+        users, items = (
+            vocabulary.numbers(own.ids, missing="negative")
+            for vocabulary, own in ((known.users, new.users), (known.items, new.items))
+        )
+        new = new.take(np.flatnonzero(~known.knows(users[new.record_user], items[new.record_item])))
+        grown = known.grown(new)
         self._grow(grown)
         self.catalog_ = grown
         self._forget()
@@ -151,28 +163,28 @@ class Model:
         from whyrank.ranking.reasons import explain
 
         self._check_fitted()
-        return explain(self, user, item, n, Options(**options))
+        return explain(self, user, item, n, Options.of(options))
 
     def explain_many(self, pairs: Pairs, n: int = 10, **options: Any) -> pl.DataFrame:
         """Reasons for many pairs: a table with columns user and item in (or a list of pairs), a table out."""
         from whyrank.ranking.reasons import explain_many
 
         self._check_fitted()
-        return explain_many(self, pairs, n, Options(**options))
+        return explain_many(self, pairs, n, Options.of(options))
 
     def recommend(self, user: object, n: int = 10, reasons: int = 3, **options: Any) -> list[Recommendation]:
         """The `n` best items that the user has not interacted with, each with its best reasons."""
         from whyrank.ranking.recommend import recommend
 
         self._check_fitted()
-        return recommend(self, user, n, reasons, Options(**options))
+        return recommend(self, user, n, reasons, Options.of(options))
 
-    def recommend_pairs(self, user: object, n: int = 10, weight: float = 1.0) -> list[RecommendedPair]:
+    def recommend_pairs(self, user: object, n: int = 10, weight: float = 1.0, **options: Any) -> list[RecommendedPair]:
         """The `n` best (item, explanation) pairs over all of them: item score + weight x explanation score."""
         from whyrank.ranking.recommend import recommend_pairs
 
         self._check_fitted()
-        return recommend_pairs(self, user, n, weight)
+        return recommend_pairs(self, user, n, weight, Options.of(options))
 
     # -- saving --------------------------------------------------------------------------------------------------------
 

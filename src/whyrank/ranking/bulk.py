@@ -73,6 +73,10 @@ def explain_file(
     pairs, output, options = Path(pairs), Path(output), options or Options()
     if output.suffix != ".parquet":
         raise ParameterError(f"{output}: reasons are written as Parquet; use a name that ends in .parquet")
+    if not pairs.is_file():
+        raise DataError("no such file", path=pairs)
+    if output.exists() and output.samefile(pairs):
+        raise ParameterError(f"{output}: is the file of pairs, which would be lost; name another output")
     parts = output.parent / f".{output.name}.parts"
     with sole_writer(output):
         source = _prepare(pairs, parts, fingerprint(model, pairs, n, options))
@@ -105,17 +109,17 @@ def _prepare(pairs: Path, parts: Path, fingerprint: str) -> pl.LazyFrame:
         source = _scan(pairs, parts)
         names = source.collect_schema().names()
     except UNREADABLE as error:
+        shutil.rmtree(parts, ignore_errors=True)
         raise DataError(f"cannot be read: {first_line(error)}", path=pairs) from error
     for name in ("user", "item"):
         if name not in names:
+            shutil.rmtree(parts, ignore_errors=True)
             raise DataError("missing column", path=pairs, column=name, expected="columns user and item")
     return source.select(pl.col("user", "item").cast(pl.String))
 
 
 def _scan(pairs: Path, parts: Path) -> pl.LazyFrame:
     """Parquet as it is; other forms are turned into Parquet first, so that slices of them are cheap."""
-    if not pairs.is_file():
-        raise DataError("no such file", path=pairs)
     form, _ = form_of(pairs)
     if form == "parquet":
         return pl.scan_parquet(check_parquet(pairs))
@@ -134,9 +138,9 @@ def fingerprint(model: Ranker, pairs: Path, n: int, options: Options) -> str:
     """What a run depends on; parts are only used again for the same."""
     if options.keep is not None:
         raise ParameterError("keep= is a function and cannot be used in bulk; use exclude or banned")
-    stat = pairs.stat() if pairs.is_file() else None
+    stat = pairs.stat()
     facts = {
-        "pairs": [str(pairs.resolve()), stat.st_size if stat else 0, stat.st_mtime_ns if stat else 0],
+        "pairs": [str(pairs.resolve()), stat.st_size, stat.st_mtime_ns],
         "model": [
             getattr(model, "id", ""),
             getattr(model, "data_digest_", ""),

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from whyrank.errors import ParameterError
 from whyrank.ranking.form import Bonus, Floats, Numbers
+from whyrank.ranking.request import Candidates
 from whyrank.ranking.search import Search
 
 FIRST = 64  # items of the first round; every round takes twice as many
@@ -39,13 +40,15 @@ def top_pairs(
     bonus_of: Callable[[Numbers], Bonus | None] | None = None,
     allowed: NDArray[np.bool_] | None = None,
     boost: Floats | None = None,
+    candidates_of: Callable[[Numbers], Candidates] | None = None,
     threads: int | None = None,
 ) -> TopPairs:
     """The `n` pairs with the highest `item score + weight x explanation score`.
 
     `queries_of` gives the queries of the user with some items, `bonus_of` their bonuses. `bounds` says for every item
-    what no explanation's score, bonus included, exceeds (see `PartBound`); without it, norms are used. Equal scores
-    go to the lower item number, then to the better explanation. Memory grows with n and not with items x pool.
+    what no explanation's score, bonus included, exceeds (see `PartBound`); without it, norms are used.
+    `candidates_of` leaves only some explanations of each item. Equal scores go to the lower item number, then to the
+    better explanation. Memory grows with n and not with items x pool.
     """
     item_scores = np.asarray(item_scores, np.float32)
     _check(item_scores, n, weight)
@@ -69,6 +72,7 @@ def top_pairs(
             bonus=bonus_of(some) if bonus_of else None,
             allowed=allowed,
             boost=boost,
+            candidates=candidates_of(some) if candidates_of else None,
             floors=_floors(best.worst(), item_scores[some], weight),
             threads=threads,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -41,6 +41,14 @@ class Options:
     boosts: Mapping[str, float] = field(default_factory=dict)
     keep: Callable[[pl.DataFrame], pl.Series] | None = None
 
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Options:
+        """Options by name, as methods take them."""
+        unknown = [name for name in given if name not in cls.__dataclass_fields__]
+        if unknown:
+            raise ParameterError(f"no option {unknown[0]!r}; there are {', '.join(cls.__dataclass_fields__)}")
+        return cls(**given)
+
     def __post_init__(self) -> None:
         if self.polarity not in ("any", "positive", "negative"):
             raise ParameterError(f"polarity is {self.polarity!r}; use 'any', 'positive' or 'negative'")
@@ -48,6 +56,11 @@ class Options:
             raise ParameterError(f"diversity is {self.diversity}; use a number from 0 to 1")
         if not math.isfinite(self.specificity):
             raise ParameterError(f"specificity is {self.specificity}; use a finite number")
+        for name in ("exclude", "banned"):
+            if isinstance(getattr(self, name), str):
+                raise ParameterError(f"{name} is the single text {getattr(self, name)!r}; give a list")
+        if not all(isinstance(word, str) and word.strip() for word in self.banned):
+            raise ParameterError("banned holds an empty word, which would be in everything; leave it out")
 
     def allowed(self, catalog: Catalog) -> NDArray[np.bool_] | None:
         """Which explanations may be shown at all; None: every one."""
@@ -79,5 +92,5 @@ class Options:
 def _mentions(catalog: Catalog, words: Sequence[str]) -> NDArray[np.bool_]:
     """Explanations whose text holds one of the words, as a whole word in any case."""
     texts = catalog.text_of(np.arange(len(catalog.explanations)))
-    escaped = "|".join(pl.select(pl.lit(pl.Series(list(words))).str.escape_regex()).to_series().to_list())
-    return texts.str.contains(rf"(?i)\b(?:{escaped})\b").to_numpy()
+    escaped = "|".join(pl.select(pl.lit(pl.Series([word.strip() for word in words])).str.escape_regex()).to_series())
+    return texts.str.contains(rf"(?i)(?:^|\W)(?:{escaped})(?:$|\W)").to_numpy()

@@ -48,6 +48,11 @@ class ItemRanker(Ranker, Protocol):
     def kept(self, key: object, make: Callable[[], Kept]) -> Kept: ...
 
 
+def check_count(n: int) -> None:
+    if not isinstance(n, int | np.integer) or n < 1:
+        raise ParameterError(f"n is {n!r}; use a whole number, at least 1")
+
+
 def rank(
     model: Ranker,
     users: Numbers,
@@ -57,8 +62,7 @@ def rank(
     threads: int | None = None,
 ) -> Ranked:
     """The `n` best explanations of every pair, exactly; memory grows with the answer, not with the pool."""
-    if n < 1:
-        raise ParameterError(f"n is {n}; use at least 1")
+    check_count(n)
     n = min(n, len(model.catalog_.explanations))
     ranked = Ranked(np.empty((len(users), n), np.int32), np.empty((len(users), n), np.float32))
     allowed, boost = options.allowed(model.catalog_), options.boost(model.catalog_)

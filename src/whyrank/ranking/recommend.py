@@ -10,8 +10,9 @@ from whyrank.errors import ParameterError
 from whyrank.ranking.form import Floats, Numbers
 from whyrank.ranking.joint import PartBound, top_pairs
 from whyrank.ranking.options import Options
-from whyrank.ranking.rank import ItemRanker, Ranked, rank, rank_items
+from whyrank.ranking.rank import ItemRanker, Ranked, check_count, rank, rank_items
 from whyrank.ranking.reasons import Reason, reasons
+from whyrank.ranking.request import Candidates
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,7 @@ class RecommendedPair:
 
 def recommend(model: ItemRanker, user: object, n: int, how_many: int, options: Options) -> list[Recommendation]:
     """The paper's two steps: the best items, then the best reasons for each."""
-    if n < 1:
-        raise ParameterError(f"n is {n}; use at least 1")
+    check_count(n)
     users = model.catalog_.users.numbers([user])
     ranked = rank_items(model, users, n)
     items = ranked.numbers[0][ranked.numbers[0] >= 0]
@@ -55,11 +55,15 @@ def recommend(model: ItemRanker, user: object, n: int, how_many: int, options: O
     return [Recommendation(*each) for each in zip(ids, scores.tolist(), found, strict=True)]
 
 
-def recommend_pairs(model: ItemRanker, user: object, n: int, weight: float) -> list[RecommendedPair]:
+def recommend_pairs(model: ItemRanker, user: object, n: int, weight: float, options: Options) -> list[RecommendedPair]:
     """The paper's Top(u, M) over all (item, explanation) pairs, exactly, without looking at all of them."""
-    if not (n >= 1 and weight > 0):
-        raise ParameterError(f"n is {n} and weight is {weight}; use at least 1 and more than 0")
+    check_count(n)
+    if not weight > 0:
+        raise ParameterError(f"weight is {weight}; use a number above 0")
+    if options.diversity:
+        raise ParameterError("pairs that are ranked together go by their scores alone; leave out diversity")
     catalog = model.catalog_
+    boost = options.boost(catalog)
     users = catalog.users.numbers([user])
     item_scores = (model.item_keys() @ model.item_queries(users)[0]).astype(np.float32)
 
@@ -73,8 +77,13 @@ def recommend_pairs(model: ItemRanker, user: object, n: int, weight: float) -> l
         n,
         weight=weight,
         excluded=catalog.user_items.row(int(users[0])),
-        bounds=_bounds(model, users),
+        bounds=_bounds(model, users) if boost is None else None,
         bonus_of=lambda items: model.bonus(*with_user(items), n),
+        allowed=options.allowed(catalog),
+        boost=boost,
+        candidates_of=(lambda items: Candidates.of_rows(catalog.item_explanations, items))
+        if options.grounded
+        else None,
     )
     own = (best.scores - item_scores[best.items]) / np.float32(weight)
     ranked = Ranked(best.explanations[:, None], own[:, None])

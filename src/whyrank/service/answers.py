@@ -21,6 +21,7 @@ from whyrank.service.schemas import (
     ListOptions,
     RankOptions,
     RecommendRequest,
+    ShownOptions,
 )
 from whyrank.service.shelf import Loaded, own_mu
 
@@ -111,12 +112,12 @@ def recommend(models: Models, asked: RecommendRequest) -> Document:
     }
 
 
-def options_of(asked: ListOptions) -> Options:
+def options_of(asked: ShownOptions) -> Options:
     """The library's options."""
     return Options(
         grounded=asked.grounded,
         polarity=asked.polarity,
-        diversity=asked.diversity,
+        diversity=asked.diversity if isinstance(asked, ListOptions) else 0.0,
         specificity=asked.specificity,
         exclude=tuple(asked.exclude),
         banned=tuple(asked.banned),

@@ -6,7 +6,9 @@ import numpy as np
 
 from whyrank.models import Model
 from whyrank.ranking.form import Floats, Numbers
+from whyrank.ranking.options import Options
 from whyrank.ranking.rank import Ranked, rank
+from whyrank.ranking.recommend import recommend_pairs
 from whyrank.service.answers import (
     Chosen,
     Document,
@@ -15,6 +17,7 @@ from whyrank.service.answers import (
     check_mu,
     find,
     item_ranker,
+    options_of,
     ranks_no_items,
     reason_rows,
     titles_of,
@@ -32,16 +35,17 @@ def pairs(models: Models, asked: PairsRequest) -> Document:
     chosen = Chosen(loaded, loaded.at(asked.mu))
     user = int(chosen.model.catalog_.users.numbers([asked.user], missing="negative")[0])
     fallback = None if user >= 0 else "unknown_user"
+    options = options_of(asked)
     head = {**chosen.head, "user": asked.user, "fallback": fallback, "weight": asked.weight}
     if user >= 0:
-        best = chosen.model.recommend_pairs(asked.user, asked.n, asked.weight)
+        best = recommend_pairs(chosen.model, asked.user, asked.n, asked.weight, options)
         items = chosen.model.catalog_.items.numbers([each.item for each in best])
         item_scores = np.array([each.item_score for each in best], np.float32)
         numbers = chosen.model.catalog_.explanations.numbers([each.reason.explanation for each in best])
         scores = np.array([each.reason.score for each in best], np.float32)
         totals = [each.score for each in best]
     else:
-        items, item_scores, numbers, scores = _pairs_without_user(chosen.model, asked.n, asked.weight)
+        items, item_scores, numbers, scores = _pairs_without_user(chosen.model, asked.n, asked.weight, options)
         totals = (item_scores + asked.weight * scores).tolist()
     listed = reason_rows(
         chosen, np.full(len(items), user, np.int32), items, Ranked(numbers[:, None], scores[:, None]), asked.similar
@@ -62,10 +66,12 @@ def pairs(models: Models, asked: PairsRequest) -> Document:
     return {**head, "pairs": found}
 
 
-def _pairs_without_user(model: Model, n: int, weight: float) -> tuple[Numbers, Floats, Numbers, Floats]:
+def _pairs_without_user(
+    model: Model, n: int, weight: float, options: Options
+) -> tuple[Numbers, Floats, Numbers, Floats]:
     """Items, their scores, explanations and their scores for somebody unknown, among the items best for everybody."""
     items, item_scores = best_items(model, -1, max(50, 5 * n))
-    ranked = rank(model, np.full(len(items), -1, np.int32), items, n, threads=1)
+    ranked = rank(model, np.full(len(items), -1, np.int32), items, n, options, threads=1)
     row, place = np.nonzero(ranked.numbers >= 0)
     scores = ranked.scores[row, place]
     best = np.argsort(-(item_scores[row] + weight * scores), kind="stable")[:n]

@@ -113,9 +113,10 @@ def _shelf(settings: Settings, measures: Measures) -> Shelf:
 
 def _add_operations(app: FastAPI) -> None:
     @app.get("/healthz", tags=["operations"], response_model=Status)
-    async def healthz() -> Response:
+    async def healthz(request: Request) -> Response:
         """Whether the process answers."""
-        return answer({"status": "ok", "models": []})
+        models = state_of(request).models
+        return answer({"status": "ok", "models": list(models.models) if models else []})
 
     @app.get("/readyz", tags=["operations"], response_model=Status, responses=documented())
     def readyz(request: Request) -> Response:

@@ -29,15 +29,20 @@ class Asked(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class ListOptions(Asked):
-    """How reasons are chosen beyond their scores, as in the library."""
+class ShownOptions(Asked):
+    """Which reasons may be shown, and what their scores become, as in the library."""
 
     grounded: bool = Field(True, description="only what someone has said of the item")
     polarity: Polarity = Field("any", description="negative: reasons against the item")
-    diversity: Share = Field(0.0, description="0: by score alone; towards 1: reasons unlike each other")
     specificity: float = Field(0.0, ge=-10, le=10, allow_inf_nan=False, description="minus this times log-popularity")
     exclude: list[Id] = Field([], max_length=1000, description="explanation ids that are never shown")
     banned: list[Id] = Field([], max_length=100, description="words whose explanations are never shown")
+
+
+class ListOptions(ShownOptions):
+    """How the reasons of a list are chosen."""
+
+    diversity: Share = Field(0.0, description="0: by score alone; towards 1: reasons unlike each other")
 
 
 class RankOptions(ListOptions):
@@ -96,7 +101,7 @@ class RecommendRequest(RankOptions):
     items_by: Id | None = Field(None, description="the model that ranks the items")
 
 
-class PairsRequest(Asked):
+class PairsRequest(ShownOptions):
     """Items and reasons ranked together."""
 
     user: Id = Field(examples=["u000001"])
