@@ -106,3 +106,13 @@ def test_sentiment_follows_words_without_ratings() -> None:
     words = frame([("a", "x", "great breakfast"), ("a", "x", "awful noise")])
     catalog = Catalog.of(Triplets.from_frame(words))
     assert catalog.sentiment[0] < 0 < catalog.sentiment[1]
+
+
+def test_tables_of_other_libraries_are_taken_as_they_are() -> None:
+    pandas = pytest.importorskip("pandas")  # comes with ranx
+    columns = {"user": ["a", "b"], "item": ["1", "2"], "explanation": ["x", "y"], "rating": [4.0, None]}
+    expected = Triplets.from_frame(pl.DataFrame(columns)).digest()
+    for table in (columns, pandas.DataFrame(columns), pl.LazyFrame(columns)):
+        assert Triplets.from_frame(table).digest() == expected
+    with pytest.raises(DataError, match="int is not a table"):
+        Triplets.from_frame(3)

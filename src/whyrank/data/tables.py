@@ -45,6 +45,21 @@ def inside(folder: Path, name: str) -> Path:
     return folder / name
 
 
+def as_table(given: object) -> pl.DataFrame:
+    """A table of whatever polars makes one of: columns by name, rows, a table of Arrow or pandas."""
+    if isinstance(given, pl.DataFrame):
+        return given
+    if isinstance(given, pl.LazyFrame):
+        return given.collect()
+    try:
+        if hasattr(given, "columns") and hasattr(given, "iloc"):  # pandas, which polars takes with pyarrow only
+            given = {str(name): given[name].tolist() for name in given.columns}  # type: ignore[index]
+        return pl.DataFrame(given)  # type: ignore[arg-type]  # it says itself what it cannot take
+    except (TypeError, ValueError, ImportError, pl.exceptions.PolarsError) as error:
+        wanted = "a DataFrame, or what polars makes one of"
+        raise DataError(f"{type(given).__name__} is not a table: {first_line(error)}", expected=wanted) from error
+
+
 def read_table(path: str | Path, wanted: Sequence[str], columns: Columns | None, problems: Problems) -> pl.DataFrame:
     """The wanted columns that the file has, under our names, as text unless the file is typed.
 

@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
+from whyrank.data.tables import as_table
 from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import DataError
 
@@ -43,13 +44,16 @@ class Triplets:
     sentences: pl.Series | None = None  # one per triplet: the words the user wrote, where mined
 
     @classmethod
-    def from_frame(cls, frame: pl.DataFrame, *, texts: pl.DataFrame | None = None) -> Triplets:
+    def from_frame(cls, frame: object, *, texts: pl.DataFrame | None = None) -> Triplets:
         """Intern a table of triplets: columns user, item, explanation; optional rating, time, text, sentence.
+
+        The table is one of polars, or what polars makes one of: columns by name, rows, a table of pandas or Arrow.
 
         Records come out sorted by (user, item), so the order of the rows does not matter. A repeated triplet counts
         once. `texts` maps ids to texts (columns explanation, text) when the table itself has no text column. A column
         `record` of integers, where there is one, says which rows make a record and in which order records stand.
         """
+        frame = as_table(frame)
         strings = id_columns(frame)
         users, items, explanations = (Vocabulary.of(series, series.name) for series in strings)
         user, item, explanation = (

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from whyrank.data.tables import as_table
 from whyrank.errors import DataError
 from whyrank.ranking.evidence import Evidence, evidence
 from whyrank.ranking.form import Bonus, Floats, Numbers
@@ -72,6 +73,8 @@ def explain_many(model: Ranker, pairs: Pairs, n: int, options: Options) -> pl.Da
 
 def pair_table(pairs: Pairs) -> pl.DataFrame:
     """Pairs in any form as a table of texts with columns user and item."""
+    if hasattr(pairs, "columns"):
+        pairs = as_table(pairs)
     if not isinstance(pairs, pl.DataFrame):
         listed = [tuple(pair) for pair in pairs]
         if any(len(pair) != 2 for pair in listed):
