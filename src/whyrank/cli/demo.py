@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from whyrank.models.base import Model
 
 MODELS = ("rand", "pop", "counts", "rucf", "pitf", "bper", "profile")
+SHOWN: dict[str, Any] = {"grounded": True, "polarity": "positive", "diversity": 0.3}  # what speaks for an item
 
 
 @command("demo", "whyrank demo -o demo")
@@ -50,7 +51,7 @@ def demo_command(
     out.print("  whyrank mine your_reviews.jsonl.gz -o mined      (or any table of user, item, explanation)")
     out.print("  whyrank fit mined -o model && whyrank explain model --pairs pairs.parquet -o reasons.parquet")
     user = cases[0][0]
-    out.print(f"Or look around here: whyrank recommend {output / 'model'} --user {user} --grounded")
+    out.print(f"Or look around here: whyrank recommend {output / 'model'} --user {user} --grounded --polarity positive")
 
 
 class _Steps:
@@ -129,7 +130,7 @@ def _show(model: Model, cases: list[tuple[str, str, list[str]]]) -> None:
 
     for user, item, truth in cases:
         title = f"why {item} for {user}   (what the user wrote later: {'; '.join(truth)})"
-        console().print(reason_table(title, model.explain(user, item, 3, grounded=True, diversity=0.3)))
+        console().print(reason_table(title, model.explain(user, item, 3, **SHOWN)))
 
 
 def _report(
@@ -144,7 +145,7 @@ def _report(
         report.paragraph(f"{item} for {user}. What the user wrote later: {'; '.join(truth)}.")
         rows = [
             [reason.text, f"{reason.score:.2f}", str(reason.evidence.item), str(reason.evidence.user)]
-            for reason in model.explain(user, item, 5, grounded=True, diversity=0.3)
+            for reason in model.explain(user, item, 5, **SHOWN)
         ]
         report.table(["because", "score", "said of this item", "said by this user before"], rows)
     return report.write(output)
