@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whyrank.artifacts import REPORT, add_report, read_report
+from whyrank.artifacts import MARKER, REPORT, add_report, read_report
 from whyrank.atomic import new_file, new_folder
 from whyrank.data import Split
 from whyrank.errors import ArtifactError
@@ -108,7 +108,7 @@ def test_saving_over_a_model_replaces_it_whole(folder: Path, split: Split) -> No
 
 def test_a_failed_write_leaves_the_old_one_and_no_debris(folder: Path, tmp_path: Path) -> None:
     before = (folder / "manifest.json").read_bytes()
-    with pytest.raises(ZeroDivisionError), new_folder(folder, "manifest.json") as aside:
+    with pytest.raises(ZeroDivisionError), new_folder(folder, MARKER) as aside:
         (aside / "half").write_text(str(1 // 0))
     assert (folder / "manifest.json").read_bytes() == before
     (tmp_path / "file").write_text("old")
@@ -120,7 +120,7 @@ def test_a_failed_write_leaves_the_old_one_and_no_debris(folder: Path, tmp_path:
 
 def test_a_folder_is_not_written_over_a_file(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
-    with pytest.raises(ArtifactError, match="is a file"), new_folder(tmp_path / "taken", "manifest.json"):
+    with pytest.raises(ArtifactError, match="is a file"), new_folder(tmp_path / "taken", MARKER):
         pass
     assert (tmp_path / "taken").read_text() == "mine"
 
@@ -151,3 +151,11 @@ def test_a_report_that_was_edited_is_refused_and_one_by_hand_is_read(folder: Pat
             read_report(file)
     with pytest.raises(ArtifactError, match="not a saved model"):
         add_report(tmp_path / "nowhere", {})
+
+
+def test_a_folder_with_a_manifest_of_somebody_else_is_left_alone(split: Split, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"name": "a web application"}')
+    (tmp_path / "index.html").write_text("<p>")
+    with pytest.raises(ArtifactError, match="would be lost"):
+        POP().fit(split).save(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.html", "manifest.json"]

@@ -201,3 +201,33 @@ def test_threads_that_ask_at_once_get_what_each_would_get_alone() -> None:
         found = list(threads.map(lambda part: search.top(queries[part], 10, threads=1)[0], stretches))
     for part, numbers in zip(stretches, found, strict=True):
         np.testing.assert_array_equal(numbers, expected[part])
+
+
+@pytest.mark.parametrize("size", [1.0, 1e12, 1e30])
+def test_a_part_of_zeros_reaches_zero_however_long_keys_are(size: float) -> None:
+    keys = (size * np.random.default_rng(0).normal(size=(700, 8))).astype(np.float32)
+    known, slots = ceilings_of(keys, 3), np.empty((1, 2), np.int32)
+    known.find(np.zeros((1, 8), np.float32), np.arange(1), slots, 1, alone)
+    for side in range(2):
+        assert (known.tables()[side][slots[0, side]] == 0).all()
+
+
+def test_running_out_of_memory_leaves_tables_that_fit_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, calls = np.random.default_rng(0), []
+    known = ceilings_of(rng.normal(size=(700, 8)).astype(np.float32), 3)
+    queries = rng.normal(size=(3 * FIRST, 8)).astype(np.float32)
+    rows, slots = np.arange(len(queries)), np.empty((len(queries), 2), np.int32)
+
+    def short(table: NDArray, count: int, more: int) -> NDArray:
+        calls.append(count)
+        if len(calls) == 3:
+            raise MemoryError
+        return table
+
+    with monkeypatch.context() as patched:
+        patched.setattr("whyrank.ranking.ceilings._grown", short)
+        with pytest.raises(MemoryError):
+            known.find(queries, rows, slots, 1, alone)
+    side = known._sides[0]
+    assert len(side.parts) == len(side.rows) == len(side.uses) == len(side.places) // 2
+    assert known.find(queries, rows, slots, 1, alone).all()

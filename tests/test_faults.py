@@ -16,7 +16,7 @@ import pytest
 
 import kill_runs
 from kill_runs import of_files
-from whyrank.atomic import new_folder, sole_writer
+from whyrank.atomic import Marker, new_folder, sole_writer
 from whyrank.data import Split, write
 from whyrank.data.simulate_reviews import simulate_reviews
 from whyrank.data.tables import write_table
@@ -139,8 +139,8 @@ def test_a_lock_ends_with_its_owner(tmp_path: Path) -> None:
 def test_what_a_killed_write_left_is_swept_by_the_next_and_what_is_in_use_is_not(tmp_path: Path) -> None:
     left = tmp_path / ".model.abc.part"
     (left / "model").mkdir(parents=True)
-    with new_folder(tmp_path / "model", "by") as first:
-        with new_folder(tmp_path / "model", "by") as second:
+    with new_folder(tmp_path / "model", Marker("by")) as first:
+        with new_folder(tmp_path / "model", Marker("by")) as second:
             (second / "by").write_text("the second")
         assert first.exists()
         (first / "by").write_text("the first, which ends last")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,9 @@ def old_and_new(data: Triplets) -> tuple[Triplets, Triplets, Triplets]:
 
 
 @pytest.mark.parametrize(
-    "model", [BPER(epochs=200), PITF(epochs=200), BPERJ(epochs=100), COUNTS(), Profile()], ids=lambda m: m.id
+    "model",
+    [BPER(epochs=200), PITF(epochs=200), BPERJ(epochs=100), COUNTS(), Profile(), ProfileJ()],
+    ids=lambda m: m.id,
 )
 def test_new_users_are_folded_in_and_get_reasons_of_their_own(
     model: Model, old_and_new: tuple[Triplets, Triplets, Triplets], tmp_path: Path
@@ -195,3 +198,52 @@ def test_what_is_known_counts_once_when_it_is_folded_in_again(split: Split) -> N
     grown = model.fold_in(split.training).catalog_
     assert grown.user_items.counts.max() == 1
     assert len(grown.user_items.indices) == split.training.records
+
+
+@pytest.mark.parametrize("model", [BPERJ(epochs=30), ProfileJ(epochs=2, item_epochs=3)], ids=lambda m: m.id)
+def test_a_new_item_is_ranked_near_those_it_is_like(model: Model, data: Triplets, tmp_path: Path) -> None:
+    model.fit(data)
+    said = data.frame().filter(pl.col("item") == data.items.ids[3]).select("explanation").unique(maintain_order=True)
+    like = said.with_columns(user=pl.lit("a newcomer"), item=pl.lit("a new item"))
+    model.fold_in(Triplets.from_frame(like))
+    user = data.users.ids[0]
+    everything = model.recommend(user, len(model.catalog_.items))
+    assert "a new item" in [each.item for each in everything]
+    assert len(model.recommend_pairs(user, 5)) == 5
+    back = load(model.save(tmp_path / "grown"))
+    assert [each.item for each in back.recommend(user, 9)] == [each.item for each in everything[:9]]
+    if isinstance(model, ProfileJ):
+        vectors = model.item_vectors_ / np.maximum(np.linalg.norm(model.item_vectors_, axis=1, keepdims=True), 1e-9)
+        assert vectors[-1] @ vectors[3] > np.median(vectors[:-1] @ vectors[3])
+
+
+def test_a_model_that_has_answered_is_copied_like_one_that_has_not(split: Split) -> None:
+    for model in (BPER(epochs=3).fit(split), ProfileJ(epochs=1, item_epochs=1).fit(split)):
+        pair = split.data.users.ids[0], split.data.items.ids[0]
+        expected = model.explain(*pair)
+        assert copy.deepcopy(model).explain(*pair) == expected
+
+
+def test_a_digest_changes_with_all_that_answers_come_from(split: Split) -> None:
+    model = BPER(epochs=2).fit(split)
+    seen = {model.digest(), copy.copy(model).digest()}
+    assert len(seen) == 1
+    model.mu = 0.1
+    seen.add(model.digest())
+    model.item_factors_ = model.item_factors_ + np.float32(1)
+    seen.add(model.digest())
+    model.fold_in(split.validation)
+    seen.add(model.digest())
+    assert len(seen) == 4
+
+
+def test_scores_of_pairs_are_those_of_their_reasons_at_any_weight(split: Split) -> None:
+    model, user = ProfileJ(epochs=1, item_epochs=1).fit(split), split.data.users.ids[2]
+    for weight in (1e-8, 1.0, 1e8):
+        for pair in model.recommend_pairs(user, 3, weight):
+            alone = {each.explanation: each for each in model.explain(user, pair.item, 300)}
+            assert pair.reason.score == pytest.approx(alone[pair.reason.explanation].score, rel=1e-6)
+            assert sum(pair.reason.parts.values()) == pytest.approx(pair.reason.score, abs=1e-4)
+    for weight in (0.0, 1e-50, 1e50, float("nan")):
+        with pytest.raises(ParameterError, match="weight"):
+            model.recommend_pairs(user, 3, weight)

@@ -253,3 +253,34 @@ def test_what_is_no_option_and_no_number_is_named(model: BPER, split: Split) -> 
     for n in (2.5, "3", 0):
         with pytest.raises(ParameterError, match="whole number"):
             model.explain(*pair, n=n)
+
+
+def test_nothing_is_said_of_an_unknown_item(split: Split) -> None:
+    model = POP().fit(split)
+    nobody, unknown = np.zeros(2, np.int32), np.array([0, -1], np.int32)
+    numbers = rank(model, nobody, unknown, 5, Options(grounded=True)).numbers
+    assert (numbers[0] >= 0).any()
+    assert (numbers[1] == -1).all()
+
+
+def test_bulk_goes_on_only_with_the_same_model(split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "ROWS", 10)
+    split.test.frame().select("user", "item").head(40).write_parquet(tmp_path / "pairs.parquet")
+
+    def stop(done: int, total: int) -> None:
+        if done >= 20:
+            raise KeyboardInterrupt
+
+    model = BPER(epochs=3, mu=0.9).fit(split)
+    with pytest.raises(KeyboardInterrupt):
+        explain_file(model, tmp_path / "pairs.parquet", tmp_path / "reasons.parquet", 3, progress=stop)
+    model.mu = 0.1
+    assert explain_file(model, tmp_path / "pairs.parquet", tmp_path / "reasons.parquet", 3).resumed_at == 0
+    explain_file(model, tmp_path / "pairs.parquet", tmp_path / "fresh.parquet", 3)
+    assert pl.read_parquet(tmp_path / "reasons.parquet").equals(pl.read_parquet(tmp_path / "fresh.parquet"))
+
+
+def test_lists_that_are_short_are_as_personal_as_they_differ() -> None:
+    short = np.array([[1, 2, -1, -1], [1, 2, -1, -1]], np.int32)
+    assert beyond.personalization(short, np.array([0, 1])) == 0.0
+    assert beyond.personalization(np.full((2, 4), -1, np.int32), np.array([0, 1])) == 0.0

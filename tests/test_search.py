@@ -450,3 +450,11 @@ def test_joint_ranking_refuses_a_weight_that_is_not_positive() -> None:
     for weight in (0.0, -1.0, np.nan):
         with pytest.raises(ParameterError, match="weight"):
             top_pairs(np.zeros(1, np.float32), lambda items: np.ones((1, 1), np.float32), search, 1, weight=weight)
+
+
+def test_lists_are_full_where_only_bases_differ_and_by_much() -> None:
+    keys = np.zeros((500, 5), np.float32)
+    keys[:, 4] = np.linspace(-1e14, 1e14, 500)
+    queries = np.ones((4, 5), np.float32)
+    found = Search(keys, np.arange(500), constant=1, parts=(2, 2)).top(queries, 3)[0]
+    np.testing.assert_array_equal(found, np.tile([499, 498, 497], (4, 1)))

@@ -5,17 +5,35 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import json
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from whyrank.errors import ArtifactError, WhyrankError
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 PART = ".part"
+
+
+class Marker(NamedTuple):
+    """The file by which folders of a kind are known: a JSON object with some member, where one is named."""
+
+    file: str
+    member: str | None = None
+
+    def marks(self, folder: Path) -> bool:
+        if self.member is None:
+            return (folder / self.file).is_file()
+        try:
+            document = json.loads((folder / self.file).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return False
+        return isinstance(document, dict) and self.member in document
 
 
 @contextlib.contextmanager
@@ -29,10 +47,10 @@ def new_file(path: str | Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def new_folder(path: str | Path, marker: str) -> Iterator[Path]:
+def new_folder(path: str | Path, marker: Marker) -> Iterator[Path]:
     """Yield a fresh folder; put it in the place of `path` when the block ends well.
 
-    Only an empty folder or one of the same kind, which has the file `marker`, gives way to it.
+    Only an empty folder or one of the same kind, which `marker` tells, gives way to it.
     """
     path = Path(path).resolve()  # a link stays one, and shows the new folder
     check_place(path, marker)
@@ -46,14 +64,14 @@ def new_folder(path: str | Path, marker: str) -> Iterator[Path]:
         _swap_in(aside, path)
 
 
-def check_place(path: str | Path, marker: str) -> None:
-    """Refuse a path where something stands that a folder with the file `marker` must not take the place of."""
+def check_place(path: str | Path, marker: Marker) -> None:
+    """Refuse a path where something stands that a folder of this kind must not take the place of."""
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise ArtifactError(f"{path}: is a file, a folder was to be written there")
-    if path.is_dir() and not (path / marker).is_file() and any(path.iterdir()):
+    if path.is_dir() and not marker.marks(path) and any(path.iterdir()):
         raise ArtifactError(
-            f"{path}: holds other things, which would be lost; name a new folder, an empty one or one with a {marker}"
+            f"{path}: holds other things, which would be lost; name a new folder, or one with a {marker.file} of ours"
         )
 
 

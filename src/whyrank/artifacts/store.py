@@ -14,12 +14,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.atomic import new_folder
+from whyrank.atomic import Marker, new_folder
 from whyrank.data.tables import UNREADABLE
 from whyrank.errors import ArtifactError
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+MARKER = Marker(MANIFEST, "kind")
 # For arrays of any other type or layout, kernels would be compiled anew, which takes long.
 TYPES = (np.float32, np.float64, np.int32, np.int64, np.uint8)
 FILE_NAME = re.compile(r"(arrays/[A-Za-z0-9_.-]+\.npy|tables/[A-Za-z0-9_.-]+\.arrow)")
@@ -50,7 +51,7 @@ def save(
     tables: Mapping[str, pl.DataFrame | pl.LazyFrame],
 ) -> Path:
     """Write a folder aside, with a checksum of every file in its manifest, and rename it into place."""
-    with new_folder(path, MANIFEST) as aside:
+    with new_folder(path, MARKER) as aside:
         (aside / "arrays").mkdir()
         (aside / "tables").mkdir()
         for name, array in arrays.items():

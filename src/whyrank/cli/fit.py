@@ -62,7 +62,7 @@ def fit_command(
     json: Json = False,
 ) -> None:
     """Fit a model to triplets (of a split folder: to its training part) and save it."""
-    from whyrank.artifacts import MANIFEST, add_report
+    from whyrank.artifacts import MARKER, add_report
     from whyrank.data.split import is_split, read_split
     from whyrank.training import History, Run
 
@@ -78,7 +78,7 @@ def fit_command(
         return
     if output is None:
         raise ParameterError("-o is missing: the model folder to write")
-    check_place(output, MANIFEST)
+    check_place(output, MARKER)
     if ray is not None:
         fit_on_cluster(chosen, data, output, ray, store, resume, threads, columns, on_error, number, json)
         return

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from whyrank.atomic import new_file, new_folder
+from whyrank.atomic import Marker, new_file, new_folder
 from whyrank.cluster import near_duplicates as near
 from whyrank.cluster.session import Cluster
 from whyrank.data.problems import SHOWN as PROBLEMS
@@ -34,8 +34,8 @@ from whyrank.mining.rules import MiningRules
 from whyrank.mining.sentences import CAUSES, KEPT, Cut, Cutter, Spool, as_bytes
 
 NOTES = "notes.json"
-ORIGIN = "origin.json"
-SENTENCES = "sentences.npz"
+ORIGIN = Marker("origin.json")
+SENTENCES = Marker("sentences.npz")
 
 
 @dataclass
@@ -101,7 +101,7 @@ def cut_file(file: Path, folder: Path, columns: dict[str, str] | None, rules: Mi
     """Cut and count one file of reviews into a folder."""
     stat = file.stat() if file.is_file() else None
     origin = json.dumps([str(file), stat and [stat.st_size, stat.st_mtime_ns], columns, rules.as_dict(), on_error])
-    mark = folder / ORIGIN
+    mark = folder / ORIGIN.file
     if mark.is_file() and mark.read_text(encoding="utf-8") == origin:
         return
     with new_folder(folder, ORIGIN) as aside:
@@ -113,7 +113,7 @@ def cut_file(file: Path, folder: Path, columns: dict[str, str] | None, rules: Mi
         )  # fmt: skip
         (aside / NOTES).write_text(json.dumps(asdict(notes)), encoding="utf-8")
         near.write_arrays(aside / "wordings.npz", count_wordings(spool)._asdict())
-        (aside / ORIGIN).write_text(origin, encoding="utf-8")
+        (aside / ORIGIN.file).write_text(origin, encoding="utf-8")
 
 
 def count_range(folder: Path, files: int, place: int, ranges: int) -> None:
@@ -165,7 +165,7 @@ def take_file(folder: Path, number: int, ranges: int) -> None:
     with new_folder(folder / f"taken-{number:05d}", SENTENCES) as aside:
         who.write_ipc(aside / "who.arrow")
         pl.DataFrame({"text": spool.texts(chosen)}).write_ipc(aside / "text.arrow")
-        np.savez(aside / SENTENCES, keys=keys[chosen], reviews=review, sizes=spool.sizes[chosen])
+        np.savez(aside / SENTENCES.file, keys=keys[chosen], reviews=review, sizes=spool.sizes[chosen])
 
 
 def finish(folder: Path, files: int, ranges: int, rules: MiningRules, output: Path) -> None:
@@ -203,7 +203,7 @@ def finish(folder: Path, files: int, ranges: int, rules: MiningRules, output: Pa
 
 def _add(spool: Spool, taken: Path) -> None:
     """Append what was taken of one file, as if only that had been cut."""
-    who, stored = pl.read_ipc(taken / "who.arrow"), np.load(taken / SENTENCES, allow_pickle=False)
+    who, stored = pl.read_ipc(taken / "who.arrow"), np.load(taken / SENTENCES.file, allow_pickle=False)
     text, starts, lengths = as_bytes(pl.read_ipc(taken / "text.arrow")["text"])
     counts = np.zeros(kernel.CAUSES, np.int64)
     counts[KEPT] = len(starts)

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.atomic import new_folder
+from whyrank.atomic import Marker, new_folder
 from whyrank.data.extra import is_extra, read_extra, read_index, write_index
 from whyrank.data.parquet import check_parquet
 from whyrank.data.tables import UNREADABLE, first_line, inside
@@ -23,7 +23,7 @@ from whyrank.errors import DataError, ParameterError
 from whyrank.kernels.rng import hash_records, key_of
 
 FORMAT = 1
-MARKER = "split.json"
+MARKER = Marker("split.json", "splits")
 Method = Literal["random", "time", "hash"]
 Records = NDArray[np.int64]
 
@@ -159,7 +159,7 @@ def splits(triplets: Triplets, repeats: int = 5, *, seed: int = 0, **shares: Unp
 
 
 def is_split(folder: Path) -> bool:
-    return (folder / MARKER).is_file()
+    return (folder / MARKER.file).is_file()
 
 
 def write_splits(parts: list[Split], folder: str | Path) -> Path:
@@ -177,7 +177,7 @@ def write_splits(parts: list[Split], folder: str | Path) -> Path:
             "records": data.records,
             "splits": [part.info for part in parts],
         }
-        (aside / MARKER).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        (aside / MARKER.file).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     return Path(folder)
 
 
@@ -203,10 +203,10 @@ def read_splits(folder: str | Path) -> list[Split]:
         data = read_extra(folder)
         return [_extra_split(folder, data, number) for number in numbers]
     try:
-        document = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+        document = json.loads((folder / MARKER.file).read_text(encoding="utf-8"))
         expected, infos = document["data"], [_info(info) for info in document["splits"]]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"not a split description: {first_line(error)}", path=folder / MARKER) from error
+        raise DataError(f"not a split description: {first_line(error)}", path=folder / MARKER.file) from error
     data = _read_triplets(folder)
     if data.digest() != expected:
         raise DataError("the triplets are not those that were split", path=folder / "triplets.parquet")

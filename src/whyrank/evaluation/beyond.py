@@ -25,14 +25,18 @@ def novelty(ranked: NDArray[np.int32], popularity: NDArray[np.int64]) -> float:
 
 
 def personalization(ranked: NDArray[np.int32], users: NDArray[np.int32], seed: int = 0) -> float:
-    """One minus the mean overlap of the lists of two different users, over a seeded sample of pairs of lists."""
+    """One minus the mean overlap of the lists of two different users, over a seeded sample of pairs of lists.
+
+    The overlap is what they share of the longer one; two empty lists are no pair.
+    """
     rng = np.random.default_rng(seed)
     left, right = rng.integers(0, len(ranked), (2, SAMPLE)) if len(ranked) else np.empty((2, 0), np.int64)
-    differ = users[left] != users[right]
+    longest = np.maximum(*((ranked >= 0).sum(1)[rows] for rows in (left, right)))
+    differ = (users[left] != users[right]) & (longest > 0)
     if not differ.any():
         return 0.0
     shared = overlaps(ranked, left[differ], right[differ])
-    return float(1 - (shared / ranked.shape[1]).mean())
+    return float(1 - (shared / longest[differ]).mean())
 
 
 def redundancy(ranked: NDArray[np.int32], words: list[frozenset[str]], seed: int = 0) -> float:

@@ -168,7 +168,7 @@ def lift(
                 part[k, j] = parts[slot, j]
                 norm += value * value
                 tallest = max(tallest, abs(value))
-            steps[k] = max(scale * max(np.sqrt(norm) / reach, tallest / largest), 1e-300)
+            steps[k] = max(scale * max(np.sqrt(norm) / reach, tallest / largest, 1e-30), 1e-300)
             encode(part, k, scale, steps[k], part_codes, errors)
         for group in range(groups):
             peaks[:] = -32768

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from whyrank.atomic import new_folder
+from whyrank.atomic import Marker, new_folder
 from whyrank.data.parquet import check_parquet
 from whyrank.data.tables import UNREADABLE, inside
 from whyrank.data.triplets import Triplets
@@ -21,7 +21,7 @@ from whyrank.mining.reviews import Reading
 from whyrank.mining.rules import MiningRules
 
 FORMAT = 1
-MARKER = "mining.json"
+MARKER = Marker("mining.json", "rules")
 TABLES = ("triplets.parquet", "wordings.parquet", "explanations.parquet")
 
 
@@ -101,7 +101,7 @@ class Mined:
                 table.write_parquet(aside / name)
                 hashes[name] = sha256((aside / name).read_bytes()).hexdigest()
             account = self.summary() | {"sha256": hashes}
-            (aside / MARKER).write_text(json.dumps(account, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            (aside / MARKER.file).write_text(json.dumps(account, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         return Path(folder)
 
     @classmethod
@@ -109,7 +109,7 @@ class Mined:
         """Read a folder that `write` wrote; its files must be as they were written."""
         folder = Path(folder)
         try:
-            account = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+            account = json.loads((folder / MARKER.file).read_text(encoding="utf-8"))
             triplets, wordings, explanations = (
                 _read_table(inside(folder, name), account["sha256"][name]) for name in TABLES
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,9 +150,10 @@ class Model:
 
     def kept(self, key: object, make: Callable[[], Kept]) -> Kept:
         """What is made once of a fitted model, until it changes; models that differ in `mu` alone may share it."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        return cast(Kept, self._kept[key])
+        kept = self._kept  # what is made of a model that changes meanwhile must not outlive the change
+        if key not in kept:
+            kept[key] = make()
+        return cast(Kept, kept[key])
 
     def _forget(self) -> None:
         """To be called when keys, strengths or the catalog change."""
@@ -196,6 +199,28 @@ class Model:
         digests = {name: getattr(self.catalog_, name).digest() for name in ("users", "items", "explanations")}
         facts = self.facts(self.data_digest_, digests)
         return artifacts.save(path, "model", facts, arrays, self.catalog_.tables())
+
+    def digest(self) -> str:
+        """A hash of everything that its answers come from."""
+        self._check_fitted()
+        arrays = {**self.catalog_.arrays(), **{name: getattr(self, f"{name}_") for name in self.fitted}}
+        found = hashlib.blake2b(json.dumps([self.id, self._stored_parameters()], default=str).encode(), digest_size=32)
+        for name in sorted(arrays):
+            found.update(name.encode())
+            found.update(np.ascontiguousarray(arrays[name]).data)
+        for name in ("users", "items", "explanations"):
+            found.update(getattr(self.catalog_, name).digest().encode())
+        for text in self.catalog_.texts if self.catalog_.texts is not None else ():
+            found.update(repr(text).encode())
+        return found.hexdigest()
+
+    def __getstate__(self) -> dict[str, object]:
+        """For copies in other processes: without what is made again when it is needed."""
+        return {name: value for name, value in vars(self).items() if name != "_kept"}
+
+    def __setstate__(self, state: Mapping[str, object]) -> None:
+        vars(self).update(state)
+        self._forget()
 
     def facts(self, data: str, vocabularies: Mapping[str, str]) -> dict[str, object]:
         """What a saved model says of itself: its parameters, and the digests of what it was fitted to."""

@@ -33,6 +33,7 @@ from whyrank.kernels.evidence import Strength
 from whyrank.kernels.metrics import hits
 from whyrank.models.counts import EvidenceModel, held_out, quality, sampled
 from whyrank.models.parameters import parameter, values
+from whyrank.ranking.evidence import similar_items
 from whyrank.ranking.form import Block, Floats, Numbers
 from whyrank.ranking.rank import rank_items
 from whyrank.training import Epoch, Run
@@ -191,6 +192,23 @@ class ProfileJ(Profile):
         self.item_vectors_, self.item_bias_ = state.keys, state.bias
         self.item_by_item_inputs_ = state.inputs[0]
         self._forget()
+
+    def _grow(self, catalog: Catalog) -> None:
+        """New items get the mean vectors of the known items most like them, by what is said of them."""
+        known = len(self.item_bias_)
+        fresh = np.arange(known, len(catalog.items), dtype=np.int32)
+        like = similar_items(catalog, fresh)
+        there = (like >= 0) & (like < known)
+        weights = (there / np.maximum(there.sum(1, keepdims=True), 1)).astype(np.float32)
+        for name in ("item_vectors_", "item_by_item_inputs_"):
+            table = getattr(self, name)
+            rows = np.zeros((len(fresh), table.shape[1]), np.float32)
+            for place in range(like.shape[1]):
+                rows += weights[:, [place]] * table[np.where(there[:, place], like[:, place], 0)]
+            setattr(self, name, np.vstack([table, rows]))
+        popularity = np.bincount(catalog.user_items.indices, minlength=len(catalog.items))
+        bias = np.log((popularity[known:] + 0.5) / max(popularity.sum(), 1)).astype(np.float32)
+        self.item_bias_ = np.concatenate([self.item_bias_, bias])
 
     def item_keys(self) -> Floats:
         return np.hstack([self.item_vectors_, self.item_bias_[:, None]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import time
@@ -141,11 +140,7 @@ def fingerprint(model: Ranker, pairs: Path, n: int, options: Options) -> str:
     stat = pairs.stat()
     facts = {
         "pairs": [str(pairs.resolve()), stat.st_size, stat.st_mtime_ns],
-        "model": [
-            getattr(model, "id", ""),
-            getattr(model, "data_digest_", ""),
-            hashlib.sha256(model.keys().tobytes()).hexdigest(),
-        ],
+        "model": model.digest(),
         "n": n,
         "options": {name: value for name, value in asdict(options).items() if name != "keep"},
     }

@@ -125,11 +125,11 @@ class _Side:
     def make_room(self, more: int) -> None:
         """Grow until so many more parts fit; tables in use elsewhere stay as they are."""
         if self.count + more > len(self.parts):
-            self.parts, self.uses = _grown(self.parts, self.count, more), _grown(self.uses, self.count, more)
-            self.rows = _grown(self.rows, self.count, more)
-            self.rows[self.count :] = -1
-            self.places = np.full(2 * len(self.parts), -1, np.int32)
-            kernels.settle(self.parts, self.count, self.places)
+            parts, uses, rows = (_grown(table, self.count, more) for table in (self.parts, self.uses, self.rows))
+            rows[self.count :] = -1
+            places = np.full(2 * len(parts), -1, np.int32)
+            kernels.settle(parts, self.count, places)
+            self.parts, self.uses, self.rows, self.places = parts, uses, rows, places  # all of them or none
 
     def make_rows(self, more: int) -> None:
         """Grow until the ceilings of so many more parts fit."""

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from whyrank.atomic import new_file, new_folder
+from whyrank.atomic import Marker, new_file, new_folder
 from whyrank.errors import MissingExtra, ParameterError
 from whyrank.ranking.form import Floats
 from whyrank.ranking.rank import Ranker
 
-MARKER = "export.json"
+MARKER = Marker("export.json", "form")
 FORMS = ("parquet", "faiss", "usearch", "hnswlib")
 SAMPLE = 1000  # pairs whose exact lists are compared with the index's
 
@@ -64,7 +64,7 @@ def export(model: Ranker, output: str | Path, form: str = "parquet", *, n: int =
             recall = float(np.mean([len(set(a) & set(b)) / len(set(a)) for a, b in zip(exact, found, strict=True)]))
         bonus = model.bonus(everyone[0][:1], everyone[1][:1], n) is not None
         report = Exported(str(output), form, len(keys), keys.shape[1], recall, n, bonus)
-        (aside / MARKER).write_text(json.dumps(report.as_dict(), indent=2) + "\n", encoding="utf-8")
+        (aside / MARKER.file).write_text(json.dumps(report.as_dict(), indent=2) + "\n", encoding="utf-8")
     return report
 
 

@@ -129,7 +129,7 @@ class View:
         middle = float(np.median(finite)) if len(finite) else 0.0
         self._coarse = max((self._top - middle) / 16000.0, abs(self._top) * 2.0**-30, 1e-30)
         # Below this norm a query moves scores so little that cells need not grow finer with it.
-        self._near = max(0.1 * (self._top - middle) / max(keys.longest, 1e-30), 1e-12)
+        self._near = min(max(0.1 * (self._top - middle) / max(keys.longest, 1e-30), 1e-12), 1e30)
         blocks = len(layout.explanations) // BLOCK
         self.capacity = max(16, memory // (8 * max(blocks, 1)))
         self._levels: list[int] = []
@@ -163,9 +163,7 @@ class View:
     def _add_level(self, level: int) -> None:
         starts = np.empty((1, len(self._base)), np.int16)
         kernels.begin(self._base, 2.0 ** (level / 2), self._centre(level), self.layout.codes, QUERY_OFFSET, starts[0])
-        self._starts = np.concatenate([self._starts, starts])
-        self._levels.append(level)
-        self._pool = None
+        self._starts, self._levels, self._pool = np.concatenate([self._starts, starts]), [*self._levels, level], None
 
     def _centre(self, level: int) -> float:
         return self._top - 16383.0 * 2.0 ** (level / 2)
@@ -181,7 +179,7 @@ class View:
             known, count = len(self._cells), len(self._cells) + len(new)
             shape = count, self._order.shape[1]
             order, bounds = np.empty(shape, np.int32), np.empty(shape, np.float32)
-            order[:known], bounds[:known] = self._order, self._bounds
+            order[:known], bounds[:known] = self._order[:known], self._bounds[:known]
             nothing = new.index((0, 0)) if (0, 0) in new else -1
 
             def arrange(first: int, last: int) -> None:
@@ -194,8 +192,8 @@ class View:
                 kernels.walked(keys, self.layout.by_leader, order[part], bounds[part])
 
             share(arrange, len(new))
-            self._cells.update({cell: known + k for k, cell in enumerate(new)})
             self._order, self._bounds, self._pool = order, bounds, None
+            self._cells.update({cell: known + k for k, cell in enumerate(new)})
         return [self._cells[cell] for cell in wanted]
 
     def pool(self) -> Pool:

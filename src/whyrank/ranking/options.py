@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -52,13 +53,13 @@ class Options:
     def __post_init__(self) -> None:
         if self.polarity not in ("any", "positive", "negative"):
             raise ParameterError(f"polarity is {self.polarity!r}; use 'any', 'positive' or 'negative'")
-        if not 0 <= self.diversity <= 1:
+        if not isinstance(self.diversity, Real) or not 0 <= self.diversity <= 1:
             raise ParameterError(f"diversity is {self.diversity}; use a number from 0 to 1")
-        if not math.isfinite(self.specificity):
+        if not isinstance(self.specificity, Real) or not math.isfinite(self.specificity):
             raise ParameterError(f"specificity is {self.specificity}; use a finite number")
         for name in ("exclude", "banned"):
-            if isinstance(getattr(self, name), str):
-                raise ParameterError(f"{name} is the single text {getattr(self, name)!r}; give a list")
+            if isinstance(getattr(self, name), str | None):
+                raise ParameterError(f"{name} is {getattr(self, name)!r}; give a list of texts")
         if not all(isinstance(word, str) and word.strip() for word in self.banned):
             raise ParameterError("banned holds an empty word, which would be in everything; leave it out")
 
@@ -75,7 +76,7 @@ class Options:
         if self.banned:
             masks.append(~_mentions(catalog, self.banned))
         if self.keep is not None:
-            masks.append(self.keep(catalog.table()).cast(pl.Boolean).fill_null(False).to_numpy())
+            masks.append(pl.Series(self.keep(catalog.table())).cast(pl.Boolean).fill_null(False).to_numpy())
         return np.logical_and.reduce(masks) if masks else None
 
     def boost(self, catalog: Catalog) -> NDArray[np.float32] | None:

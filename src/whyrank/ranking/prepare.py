@@ -25,7 +25,7 @@ def prepared(model: Scorer, catalog: Catalog) -> Search:
         return search
     search.prepare(model.queries(*_some_pairs(catalog.user_items)))
     users, items = len(catalog.users), len(catalog.items)
-    if (users + items) * len(search) <= EFFORT:
+    if search.by_parts and (users + items) * len(search) <= EFFORT:
         everyone = np.arange(max(users, items), dtype=np.int32)
         search.acquaint(model.queries(everyone % users, everyone % items))
     return search

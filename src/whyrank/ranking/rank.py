@@ -35,6 +35,8 @@ class Ranker(Scorer, Protocol):
 
     def search(self) -> Search: ...
 
+    def digest(self) -> str: ...
+
 
 class ItemRanker(Ranker, Protocol):
     """A fitted model that ranks items too."""
@@ -103,7 +105,7 @@ def _rank_chunk(
     wanted = n if not options.diversity else min(max(5 * n, 50), len(model.catalog_.explanations))
     candidates = None
     if options.grounded:
-        candidates = Candidates.of_rows(model.catalog_.item_explanations, np.maximum(items, 0))
+        candidates = Candidates.of_rows(model.catalog_.item_explanations, items)
     numbers, scores = model.search().top(
         model.queries(users, items),
         wanted,

@@ -130,7 +130,7 @@ def score_parts(
         parts[block.name] = parts[block.name] + part if block.name in parts else part
         start, rest = start + block.width, rest - part
     for name, bonus in model.bonus_parts(users, items).items():
-        part = _of(bonus, row, explanations)
+        part = bonus_of(bonus, row, explanations)
         parts[name] = parts[name] + part if name in parts else part
         rest = rest - part
     if np.abs(rest).max(initial=0) > 1e-4 * (1 + np.abs(scores).max(initial=0)):
@@ -138,7 +138,7 @@ def score_parts(
     return parts
 
 
-def _of(bonus: Bonus, row: NDArray[np.int64], explanations: Numbers) -> NDArray[np.float32]:
+def bonus_of(bonus: Bonus, row: NDArray[np.int64], explanations: Numbers) -> NDArray[np.float32]:
     """What a bonus adds to an explanation of a row, 0 where it has none."""
     if not len(bonus.values):
         return np.zeros(len(row), np.float32)

@@ -11,8 +11,10 @@ from whyrank.ranking.form import Floats, Numbers
 from whyrank.ranking.joint import PartBound, top_pairs
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import ItemRanker, Ranked, check_count, rank, rank_items
-from whyrank.ranking.reasons import Reason, reasons
+from whyrank.ranking.reasons import Reason, bonus_of, reasons
 from whyrank.ranking.request import Candidates
+
+KEPT = 16  # values of mu whose bounds of items are kept
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,8 @@ def recommend(model: ItemRanker, user: object, n: int, how_many: int, options: O
 def recommend_pairs(model: ItemRanker, user: object, n: int, weight: float, options: Options) -> list[RecommendedPair]:
     """The paper's Top(u, M) over all (item, explanation) pairs, exactly, without looking at all of them."""
     check_count(n)
-    if not weight > 0:
-        raise ParameterError(f"weight is {weight}; use a number above 0")
+    if not 1e-37 < weight < 1e37:
+        raise ParameterError(f"weight is {weight}; use a number above 0 that float32 can hold")
     if options.diversity:
         raise ParameterError("pairs that are ranked together go by their scores alone; leave out diversity")
     catalog = model.catalog_
@@ -85,8 +87,7 @@ def recommend_pairs(model: ItemRanker, user: object, n: int, weight: float, opti
         if options.grounded
         else None,
     )
-    own = (best.scores - item_scores[best.items]) / np.float32(weight)
-    ranked = Ranked(best.explanations[:, None], own[:, None])
+    ranked = Ranked(best.explanations[:, None], _scores(model, *with_user(best.items), best.explanations, boost))
     found = reasons(model, *with_user(best.items), ranked)
     ids = catalog.items.terms(best.items).to_list()
     scores, of_items = best.scores.tolist(), item_scores[best.items].tolist()
@@ -94,6 +95,13 @@ def recommend_pairs(model: ItemRanker, user: object, n: int, weight: float, opti
         RecommendedPair(item, score, of_item, each[0])
         for item, score, of_item, each in zip(ids, scores, of_items, found, strict=True)
     ]
+
+
+def _scores(model: ItemRanker, users: Numbers, items: Numbers, explanations: Numbers, boost: Floats | None) -> Floats:
+    """The score of one explanation for each pair, in a column."""
+    scores = model.search().scores(model.queries(users, items), explanations[:, None], boost=boost)
+    bonus = model.bonus(users, items, 1)
+    return scores if bonus is None else scores + bonus_of(bonus, np.arange(len(users)), explanations)[:, None]
 
 
 def _bounds(model: ItemRanker, users: Numbers) -> Floats | None:
@@ -115,7 +123,12 @@ def _bounds(model: ItemRanker, users: Numbers) -> Floats | None:
         bonus = model.bonus_parts(unknown, everyone).get("item")
         return PartBound(keys, range(width, width + other))(model.queries(unknown, everyone), bonus)
 
-    items_part = model.kept(("bounds", getattr(model, "mu", None)), items_best)
+    mu, by_mu = getattr(model, "mu", None), model.kept("bounds", dict[object, Floats])
+    if mu not in by_mu:
+        if len(by_mu) >= KEPT:
+            by_mu.clear()
+        by_mu[mu] = items_best()
+    items_part = by_mu[mu]
     rest = [*range(width), *range(width + other, keys.shape[1])]
     users_part = model.kept("user's part", lambda: PartBound(keys, rest))(model.queries(users, nobody), of_user)
     return np.nextafter(items_part + users_part[0], np.float32(np.inf))

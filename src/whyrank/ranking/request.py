@@ -28,8 +28,10 @@ class Candidates(NamedTuple):
 
     @classmethod
     def of_rows(cls, relation: CSR, rows: NDArray[np.integer]) -> Candidates:
-        """Those of the given rows of a relation, without a copy."""
-        return cls(relation.indptr[rows], relation.indptr[1:][rows], relation.indices)
+        """Those of the given rows of a relation, without a copy; row -1 has none."""
+        known = np.maximum(rows, 0)
+        starts = relation.indptr[known]
+        return cls(starts, np.where(rows < 0, starts, relation.indptr[1:][known]), relation.indices)
 
 
 class Request:

@@ -98,6 +98,13 @@ class Search:
         with self._lock:
             return sum(view.nbytes for view in self._views.values())
 
+    @property
+    def by_parts(self) -> bool:
+        """Whether queries so far went through enough of the pool for the ceilings of their parts to pay."""
+        with self._lock:
+            layouts = [view.layout for view in self._views.values()]
+        return any(layout.keys.paired and _often(layout) < math.inf for layout in layouts)
+
     def top(
         self,
         queries: NDArray[np.float32],
