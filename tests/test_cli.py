@@ -357,6 +357,18 @@ def test_a_folder_does_not_take_the_place_of_the_model_it_is_named_after(
     assert call(*asked, ",")[0] == 2
 
 
+def test_the_training_curve_of_a_joint_fit_is_a_line_for_each_task(call: Call, folder: Path, tmp_path: Path) -> None:
+    call("fit", folder / "split", "--set", "epochs=3", "--set", "item_epochs=4", "-o", tmp_path / "model")
+    kept = shown_report(tmp_path / "model")
+    assert kept is not None
+    for name in ("loss", "item_loss"):
+        curve = [(row["epoch"], row[name]) for row in kept.training if name in row]
+        assert [epoch for epoch, _ in curve] == list(range(1, len(curve) + 1))
+        losses = [loss for _, loss in curve]
+        assert len(losses) > 1
+        assert losses == sorted(losses, reverse=True)
+
+
 def test_a_configuration_for_another_model_is_refused(call: Call, folder: Path, tmp_path: Path) -> None:
     config = tmp_path / "best.json"
     config.write_text(json.dumps({"model": "bper", "parameters": {"epochs": 3}}))

@@ -205,6 +205,22 @@ def test_what_is_marked_stays_marked_when_a_later_list_has_it(watched: Watched, 
     expect(page).to_have_url(re.compile(f"user={user}"))
 
 
+def test_enter_takes_the_only_one_that_is_left(watched: Watched, user: str) -> None:
+    page = watched.open()
+    page.get_by_role("combobox", name="User").focus()
+    page.keyboard.type(user[1:])
+    expect(page.get_by_role("option")).to_have_count(1)
+    expect(page.get_by_role("option").first).to_contain_text(user)
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(f"user={user}"))
+
+
+def test_a_model_that_is_not_served_is_named(watched: Watched, user: str) -> None:
+    page = watched.open(f"?user={user}&model=gone")
+    expect(page.get_by_role("alert")).to_contain_text("No model “gone” is served here")
+    expect(cards(page)).to_have_count(10)
+
+
 def test_a_slider_ranks_anew_and_the_address_says_so(watched: Watched, user: str) -> None:
     page = watched.open(f"?user={user}")
     before = reasons(page)

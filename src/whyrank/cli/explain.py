@@ -77,12 +77,14 @@ def explain_command(
         return
     if user is None or item is None or pairs is not None or output is not None:
         raise ParameterError("give --user and --item for one pair, or --pairs and -o for a file of pairs")
+    if ray is not None:
+        raise ParameterError("--ray is for --pairs; one pair is explained here")
     loaded = load(model)
     found = loaded.explain(user, item, n, **vars(options))
     if json:
         print_json({"user": user, "item": item, "model": loaded.id, "reasons": [each.as_dict() for each in found]})
     elif found:
-        console().print(reason_table(f"why {item} for {user}", found))
+        console().print(reason_table(f"why {item} for {user}", found, options))
     else:
         note(f"no reason for {item} passes these options")
 
@@ -163,7 +165,7 @@ def recommend_command(
         note(f"nothing to recommend: {user} knows every item")
     for place, each in enumerate(found, 1):
         title = f"{place}. {each.item}   (score {each.score:.3f})"
-        console().print(reason_table(title, each.reasons) if each.reasons else title)
+        console().print(reason_table(title, each.reasons, options) if each.reasons else title)
 
 
 def make_options(
@@ -210,13 +212,14 @@ def pair_table(title: str, pairs: list[RecommendedPair]) -> Table:
 CAPTION = "score and its parts; how often it was said of this item, of similar items and by this user"
 
 
-def reason_table(title: str, reasons: list[Reason]) -> Table:
-    """Reasons with the parts of their scores and their evidence."""
+def reason_table(title: str, reasons: list[Reason], options: Options | None = None) -> Table:
+    """Reasons with the parts of their scores and their evidence; what options add to scores is a part, too."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", caption=CAPTION, caption_justify="left")
     parts = list(reasons[0].parts) if reasons else []
-    names = [{"bonus": "evidence", "popularity": "popular"}.get(part, part) for part in parts]
+    rest = "boost" if options is not None and (options.boosts or options.specificity) else "evidence"
+    names = [{"bonus": rest, "popularity": "popular"}.get(part, part) for part in parts]
     table.add_column("because", overflow="fold")
     for header in ("score", *names, "of item", "of similar", "by user"):
         table.add_column(header, justify="right", no_wrap=True, min_width=len(header))

@@ -114,6 +114,8 @@ def add_command(
     json: Json = False,
 ) -> None:
     """Let a fitted bper+ rank new explanations by what they say, without fitting again."""
+    import polars as pl
+
     from whyrank.data.tables import read_table
     from whyrank.models import BPERPlus, load
 
@@ -122,10 +124,13 @@ def add_command(
         raise ParameterError(f"{model}: is a {loaded.id}, which does not read texts; use a model of bper+")
     problems = new_problems(on_error)
     table = read_table(texts, ["explanation", "text"], parse_columns(columns), problems)
-    report_problems(problems)
     if "explanation" not in table.columns:
         raise DataError("no column explanation", path=texts, expected="columns explanation and text")
-    table = table.drop_nulls()
+    empty = table.select(pl.any_horizontal(pl.all().is_null() | (pl.all().cast(pl.String) == ""))).to_series()
+    for row in empty.arg_true().to_list():
+        problems.add(DataError("an explanation or its text is empty", path=texts, row=row + 1))
+    report_problems(problems)
+    table = table.filter(~empty)
     loaded.add_explanations(
         table["explanation"].to_list(), table["text"].to_list() if "text" in table.columns else None
     )

@@ -58,6 +58,8 @@ def create_command(
 
     opened = _store(store)
     (name_a, folder_a), (name_b, folder_b) = named_folders((a, b))
+    if folder_a.resolve() == folder_b.resolve():
+        raise ParameterError(f"{folder_a}: both lists would be the same; name two models")
     model_a, model_b = load(folder_a), load(folder_b)
     same = model_a.id == model_b.id
     name_a = name_a or (folder_a.name if same else model_a.id)

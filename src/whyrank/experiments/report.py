@@ -22,7 +22,9 @@ STYLE = """
 body { margin: 0 auto; max-width: 60rem; padding: 2rem 1rem 4rem; background: var(--paper); color: var(--ink);
   font: 16px/1.55 system-ui, sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; }
-p.note { color: var(--soft); font-size: .9rem; } .scroll { overflow-x: auto; margin: 1rem 0; }
+p.note { color: var(--soft); font-size: .9rem; }
+.scroll { overflow-x: auto; margin: 1rem 0; position: relative; left: 50%; transform: translateX(-50%);
+  min-width: 100%; width: max-content; max-width: calc(100vw - 2rem); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
 th, td { padding: .4rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:first-child, td:first-child, td.text, th.text { text-align: left; white-space: normal; }
@@ -31,7 +33,7 @@ td.best { background: var(--best); font-weight: 600; }
 figure { margin: 1rem 0; } figcaption { color: var(--soft); font-size: .9rem; }
 nav { font-size: .9rem; } nav a { display: inline-block; margin: .1rem .9rem .1rem 0; } a { color: inherit; }
 td.long { white-space: normal; text-align: left; min-width: 9rem; }
-@media print { body { max-width: none; padding: 0; } .scroll, .figure { overflow: visible; } }
+@media print { body { max-width: none; padding: 0; } .scroll, .figure { overflow: visible; max-width: 100%; } }
 """
 LONG = 28  # a longer text in a cell may be broken
 

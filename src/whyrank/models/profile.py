@@ -117,7 +117,16 @@ class Profile(EvidenceModel):
             threads=run.threads,
         )
 
-    def epoch(self, training: SoftmaxTraining, run: Run, of: int, steps: int | None = None) -> None:
+    def epoch(
+        self,
+        training: SoftmaxTraining,
+        run: Run,
+        of: int,
+        steps: int | None = None,
+        *,
+        curve: str = "loss",
+        racer: int = 0,
+    ) -> None:
         """An epoch of a training (or its rest, or so many steps of it); monitors hear of it when it is over."""
         begin, before = time.perf_counter(), training.done
         loss = training.epoch(steps)
@@ -125,7 +134,7 @@ class Profile(EvidenceModel):
             return
         seconds = time.perf_counter() - begin
         updates = training.task.source.entries * (1 - before / training.task.source.records) / seconds
-        epoch = Epoch(training.epochs, of, loss, updates, seconds, seconds * (of - training.epochs))
+        epoch = Epoch(training.epochs, of, loss, updates, seconds, seconds * (of - training.epochs), curve, racer)
         for monitor in run.monitors:
             monitor.on_epoch(epoch, None)
 
@@ -266,12 +275,13 @@ class Reasons:
 
     def start(self, racer: int) -> Course:
         training = self.training(racer)
-        self.model.epoch(training, self.run, self.model.epochs, race_steps(self.task.source.records, self.settings))
+        steps = race_steps(self.task.source.records, self.settings)
+        self.model.epoch(training, self.run, self.model.epochs, steps, racer=racer)
         state, epochs = training.state(), training.epochs
         return Course(training, state, self._quality(state), epochs, epochs >= self.model.epochs, racer)
 
     def go_on(self, course: Course) -> None:
-        self.model.epoch(course.training, self.run, self.model.epochs)
+        self.model.epoch(course.training, self.run, self.model.epochs, racer=course.racer)
         now = course.training.state()
         score = self._quality(now)
         fallen = score < FALL * course.score and course.training.epochs > 1
@@ -299,7 +309,7 @@ class Items:
         return Course(training, training.state(), -1.0, 0, over=False)
 
     def go_on(self, course: Course) -> None:
-        self.model.epoch(course.training, self.run, self.model.item_epochs)
+        self.model.epoch(course.training, self.run, self.model.item_epochs, curve="item_loss")
         now = course.training.state()
         self.model.keep_stage("items", now)
         score = item_quality(self.model, self.check)

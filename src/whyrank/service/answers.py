@@ -231,5 +231,5 @@ def check_mu(mu: float | None, models: Sequence[Loaded]) -> None:
 
 
 def ranks_no_items(id_: str) -> Problem:
-    detail = f"{id_} does not rank items; serve a joint model such as bper-j too, or ask for reasons of given items"
+    detail = f"{id_} does not rank items; ask a joint model such as profile-j, or for reasons of given items"
     return Problem("ranks-no-items", 422, detail)

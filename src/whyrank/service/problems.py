@@ -27,7 +27,7 @@ TITLES = {
     "method-not-allowed": "Method not allowed",
     "unauthorized": "API key needed",
     "no-mu": "No mu",
-    "ranks-no-items": "No model ranks items",
+    "ranks-no-items": "Does not rank items",
     "missing-extra": "Missing extra",
     "no-test-pairs": "No test pairs",
     "already-answered": "Already answered",

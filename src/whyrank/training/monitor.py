@@ -14,7 +14,10 @@ from whyrank.training.storage import Storage
 
 @dataclass(frozen=True)
 class Epoch:
-    """Where a run stands: `loss` is the mean over a fixed sample of pairs, `eta` the seconds that remain."""
+    """Where a run stands: `loss` is the mean over a fixed sample of pairs, `eta` the seconds that remain.
+
+    `curve` tells apart what one fit trains in turn, `racer` the tries of which one goes on.
+    """
 
     number: int
     of: int
@@ -22,6 +25,8 @@ class Epoch:
     updates_per_second: float
     seconds: float
     eta: float
+    curve: str = "loss"
+    racer: int = 0
 
 
 class Monitor:
@@ -49,18 +54,25 @@ class History(Monitor):
     """Keeps the loss of every epoch; `rows` is the training curve of a report."""
 
     def __init__(self) -> None:
-        self.rows: list[dict[str, float]] = []
+        self._told: list[tuple[str, int, int, float]] = []  # curve, racer, epoch, loss
+
+    @property
+    def rows(self) -> list[dict[str, float]]:
+        """An epoch each, of those who went on."""
+        last = {curve: racer for curve, racer, _, _ in self._told}
+        return [{"epoch": epoch, curve: loss} for curve, racer, epoch, loss in self._told if last[curve] == racer]
 
     def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
-        self.rows.append({"epoch": epoch.number, "loss": epoch.loss})
+        self._told.append((epoch.curve, epoch.racer, epoch.number, epoch.loss))
         return False
 
     def state(self) -> dict[str, NDArray[np.generic]]:
-        return {"rows": np.array([(row["epoch"], row["loss"]) for row in self.rows], np.float64).reshape(-1, 2)}
+        told = [(row["epoch"], row["loss"]) for row in self.rows if "loss" in row]
+        return {"rows": np.array(told, np.float64).reshape(-1, 2)}
 
     def restore(self, state: Mapping[str, NDArray[np.generic]]) -> None:
         if "rows" in state:
-            self.rows = [{"epoch": int(number), "loss": float(loss)} for number, loss in state["rows"].tolist()]
+            self._told = [("loss", 0, int(number), float(loss)) for number, loss in state["rows"].tolist()]
 
 
 class EarlyStopping(Monitor):

@@ -27,6 +27,11 @@ class Served extends Resource<api.Models> {
     return other === this.model ? undefined : other;
   }
 
+  /** Ids in the address that no model has. */
+  get unknown(): string[] {
+    return ["model", "compare"].map((name) => route.get(name)).filter((id) => id && !this.named(id));
+  }
+
   get ranksItems(): boolean {
     return this.list.some((model) => model.ranks_items);
   }

@@ -65,6 +65,7 @@ const METRICS: Record<string, [string, string]> = {
   personalization: ["Personalization", "how much the lists of two users differ"],
   redundancy: ["Redundancy", "how alike the words within one list are"],
   loss: ["Loss", "what training minimises"],
+  item_loss: ["Loss of items", "what the training of items minimises"],
   explanation_f1: ["F1 of reasons", "over all pairs"],
   recommendation_f1: ["F1 of items", "over all users"],
 };
