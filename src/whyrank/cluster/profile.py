@@ -29,16 +29,14 @@ from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ArtifactError
 from whyrank.experiments.cache import digest
 from whyrank.models import model_class
+from whyrank.models.courses import FORMAT, Course, Work
 from whyrank.models.parameters import values
 from whyrank.models.profile import (
-    FORMAT,
     Asked,
-    Course,
     Items,
     Profile,
     ProfileJ,
     Reasons,
-    Work,
     item_task,
     word_rows,
 )

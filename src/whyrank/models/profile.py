@@ -11,15 +11,12 @@ is left out of the profiles and counts that predict it.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -32,15 +29,15 @@ from whyrank.kernels import profile as kernels
 from whyrank.kernels.evidence import Strength
 from whyrank.kernels.metrics import hits
 from whyrank.models.counts import EvidenceModel, held_out, quality, sampled
-from whyrank.models.parameters import parameter, values
+from whyrank.models.courses import Checkpoint, Course, Work, best_of
+from whyrank.models.parameters import parameter
 from whyrank.ranking.evidence import similar_items
 from whyrank.ranking.form import Block, Floats, Numbers
 from whyrank.ranking.rank import rank_items
 from whyrank.training import Epoch, Run
-from whyrank.training.checkpoint import read_arrays, write_arrays
 from whyrank.training.records import Records, Side, Source
 from whyrank.training.softmax import SoftmaxSettings, SoftmaxTraining, State, Task
-from whyrank.training.vectors import Words, part_of
+from whyrank.training.vectors import Words
 
 # Penalties that race for an epoch or a part of it: (of vectors, of words' vectors); as many with words as without.
 RACE_WITH_WORDS = ((1e-4, 1e-4), (3e-3, 3e-5))
@@ -51,7 +48,6 @@ CHECKED = 4000  # validation records that decide
 ASKED = 2000  # validation users that decide of items
 ITEM_SAMPLE = 2048  # items that stand for a larger pool in each step
 PATIENCE = 3  # epochs without a better ranking of items after which it is enough
-FORMAT = 2  # of courses in files
 STEPS = 100  # batches are smaller than asked for where an epoch would otherwise have fewer steps
 MANY_STEPS = 175  # and larger than the usual 512 records where it would have more than these, up to LARGEST
 LARGEST = 8192
@@ -229,38 +225,6 @@ class ProfileJ(Profile):
         return np.hstack([x, np.ones((len(users), 1), np.float32)])
 
 
-@dataclass
-class Course:
-    """A training on its way: where it stands, and the best that it has been."""
-
-    training: SoftmaxTraining
-    best: State
-    score: float
-    when: int  # the epoch of the best
-    over: bool
-    racer: int = 0
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        found = {f"training.{name}": array for name, array in self.training.arrays().items()}
-        found |= {f"best.{name}": array for name, array in self.best.arrays().items()}
-        return found | {"standing": np.array([self.score, self.when, self.over, self.racer], np.float64)}
-
-    @classmethod
-    def of(cls, work: Work, arrays: Mapping[str, NDArray[Any]]) -> Course:
-        score, when, over, racer = arrays["standing"].tolist()
-        training = work.training(int(racer))
-        training.restore(part_of(arrays, "training"))
-        return cls(training, State.of(part_of(arrays, "best")), score, int(when), bool(over), int(racer))
-
-
-class Work(Protocol):
-    """A stage of a fit: one or more courses start, one goes on, an epoch at a time, until it is over."""
-
-    def training(self, racer: int) -> SoftmaxTraining: ...
-    def start(self, racer: int) -> Course: ...
-    def go_on(self, course: Course) -> None: ...
-
-
 class Reasons:
     """Every penalty runs for an epoch (of many records: a quarter), the best one on until validation falls."""
 
@@ -321,36 +285,6 @@ class Items:
 def race_steps(records: int, settings: SoftmaxSettings) -> int:
     """After how many steps it is decided which racer goes on."""
     return -(-max(RACED, records // 4) // settings.batch)
-
-
-def best_of(courses: Sequence[Course]) -> int:
-    """The racer that goes on; the first of equals."""
-    return int(np.argmax([course.score for course in courses]))
-
-
-class Checkpoint:
-    """Courses in a file, so that an interrupted fit goes on; of a stage that is over, its end."""
-
-    def __init__(self, path: Path | None, mark: str, arrays: dict[str, NDArray[Any]]) -> None:
-        self.path, self.mark, self.arrays = path, mark, arrays
-
-    @classmethod
-    def of(cls, model: Profile, train: Triplets, validation: Triplets | None, run: Run) -> Checkpoint:
-        if run.checkpoint is None:
-            return cls(None, "", {})
-        facts = [FORMAT, model.id, values(model), train.digest(), validation.digest() if validation else ""]
-        mark = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-        return cls(run.checkpoint, mark, read_arrays(run.checkpoint, mark) if run.resume else {})
-
-    def course(self, work: Work, stage: str) -> Course | None:
-        """Where a stage was left, None if it was not begun."""
-        arrays = part_of(self.arrays, stage)
-        return Course.of(work, arrays) if arrays else None
-
-    def keep(self, stage: str, course: Course) -> None:
-        if self.path is not None:
-            self.arrays |= {f"{stage}.{name}": array for name, array in course.arrays().items()}
-            write_arrays(self.path, self.mark, self.arrays)
 
 
 class Asked(NamedTuple):
