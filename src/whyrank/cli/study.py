@@ -56,6 +56,7 @@ def create_command(
     from whyrank.service.settings import named_folders
     from whyrank.service.study_cases import sample_cases
 
+    _link(url, "")
     opened = _store(store)
     (name_a, folder_a), (name_b, folder_b) = named_folders((a, b))
     if folder_a.resolve() == folder_b.resolve():
@@ -84,7 +85,7 @@ def create_command(
     made_study = study.shown(opened, id_)
     opened.close()
     for each in made_study["participants"]:
-        each["link"] = url.rstrip("/") + "/" + each["path"]
+        each["link"] = _link(url, each["path"])
     if json:
         print_json(made_study)
         return
@@ -112,6 +113,7 @@ def serve_command(
 def results_command(
     study_id: StudyId = None,
     svg: Annotated[Path | None, typer.Option(help="Write the bar chart to this file.")] = None,
+    url: Address = "http://127.0.0.1:8000/",
     store: StoreOption = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
@@ -144,7 +146,7 @@ def results_command(
         f"{result['valid_cases']} of {result['cases']} cases valid, {result['answers']} answers; Fleiss' kappa {kappa}"
     )
     for each in people:
-        note(f"  participant {each['participant']}: {each['answered']} answered, link {each['path']}")
+        note(f"  participant {each['participant']}: {each['answered']} answered, link {_link(url, each['path'])}")
 
 
 @study_app.command("export", epilog="Example: `whyrank study export -o answers.csv`")
@@ -175,6 +177,15 @@ def _store(url: str) -> Store:
     from whyrank.service.store import Store
 
     return Store(url).create()
+
+
+def _link(url: str, path: str) -> str:
+    """What a participant is sent."""
+    if not url.startswith(("http://", "https://")):
+        raise ParameterError(
+            f"--url is {url!r}; give the address that participants reach, such as https://example.org/"
+        )
+    return url.rstrip("/") + "/" + path
 
 
 def _newest(store: Store) -> str:
