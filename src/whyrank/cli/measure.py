@@ -18,6 +18,7 @@ from whyrank.cli.app import (
     note,
     print_json,
     progress,
+    told_if_interrupted,
     warn_first_run,
 )
 from whyrank.errors import ParameterError
@@ -117,7 +118,7 @@ def compare_command(
     warn_first_run()
     parts = [read_split(split, number)] if number else read_splits(split)
     chosen = _models([name.strip() for name in models.split(",") if name.strip()], settings or [])
-    with progress(json) as bar:
+    with told_if_interrupted(lambda: "nothing was kept"), progress(json) as bar:
         task = bar.add_task("comparing", total=len(parts) * len(chosen), remark="")
 
         def tell(name: str, count: int) -> None:

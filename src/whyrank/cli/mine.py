@@ -21,6 +21,7 @@ from whyrank.cli.app import (
     parse_pairs,
     print_json,
     progress,
+    told_if_interrupted,
 )
 from whyrank.errors import MissingExtra, ParameterError
 
@@ -62,7 +63,7 @@ def mine_command(
     check_place(output, MARKER)
     chosen = _settings(settings)
     base = MiningRules.extra() if extra else None
-    with sole_writer(output), progress(json) as bar:
+    with sole_writer(output), told_if_interrupted(lambda: "nothing was written"), progress(json) as bar:
         tasks: dict[str, TaskID] = {}
 
         def tell(stage: str, done: int, total: int | None) -> None:
