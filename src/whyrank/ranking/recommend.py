@@ -124,11 +124,12 @@ def _bounds(model: ItemRanker, users: Numbers) -> Floats | None:
         return PartBound(keys, range(width, width + other))(model.queries(unknown, everyone), bonus)
 
     mu, by_mu = getattr(model, "mu", None), model.kept("bounds", dict[object, Floats])
-    if mu not in by_mu:
+    items_part = by_mu.get(mu)  # held here: other threads may clear what is kept
+    if items_part is None:
+        items_part = items_best()
         if len(by_mu) >= KEPT:
             by_mu.clear()
-        by_mu[mu] = items_best()
-    items_part = by_mu[mu]
+        by_mu[mu] = items_part
     rest = [*range(width), *range(width + other, keys.shape[1])]
     users_part = model.kept("user's part", lambda: PartBound(keys, rest))(model.queries(users, nobody), of_user)
     return np.nextafter(items_part + users_part[0], np.float32(np.inf))
