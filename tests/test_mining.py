@@ -1,9 +1,10 @@
-"""Mining: reviews in, explanations and triplets out."""
+"""Mining by clauses: reviews in, explanations and triplets out."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,14 @@ import pytest
 
 import whyrank.data as data
 from whyrank.errors import DataError, ParameterError
-from whyrank.mining import Mined, MiningRules, apply_review, mine, paraphrases, write_review
+from whyrank.mining import Mined, MiningRules, apply_review, paraphrases, write_review
+from whyrank.mining import mine as mine_any
 from whyrank.mining.clean import clean_texts
 from whyrank.mining.pool import explanation_id, specificity
 from whyrank.mining.reviews import parse_times
 from whyrank.mining.tags import head_noun, is_negated, singular, tag_texts
 
+mine = partial(mine_any, unit="clauses")
 SAYINGS = (
     "The room was clean",
     "Great location!",

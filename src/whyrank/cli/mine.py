@@ -31,12 +31,25 @@ if TYPE_CHECKING:
     from whyrank.mining import Mined
 
 
+THIN = 0.3  # share of reviews with a statement below which the pool is too thin to rely on
+
+
 @command("mine", "whyrank mine reviews.jsonl.gz -o mined")
 def mine_command(
     reviews: Annotated[list[Path], typer.Argument(help="Files of reviews: user, item, text; Amazon's and Yelp's too.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write, data for every other command.")],
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A rule of MiningRules: --set min_count=10.")
+        list[str] | None,
+        typer.Option("--set", help="A rule (StatementRules, or MiningRules for clauses): --set min_count=10."),
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="statements (aspect, opinion, polarity), or clauses as version 0.1 mined them.")
+    ] = None,
+    titles: Annotated[
+        Path | None, typer.Option(help="Names of items, a table with columns item and title: not aspects of them.")
+    ] = None,
+    rating_range: Annotated[
+        str | None, typer.Option(help="The lowest and the highest rating, 1:5; recognized unless given.")
     ] = None,
     extra: Annotated[bool, typer.Option("--extra", help="EXTRA's rules and nothing else.")] = False,
     pool: Annotated[
@@ -55,13 +68,18 @@ def mine_command(
 ) -> None:
     """Mine explanations and triplets from reviews."""
     try:
-        from whyrank.mining import Mined, MiningRules, apply_review, mine, write_review
+        from whyrank.mining import Mined, MiningRules, StatementRules, apply_review, mine, write_review
         from whyrank.mining.mined import MARKER
     except ImportError as error:
         raise MissingExtra("mine", "mining") from error
 
     check_place(output, MARKER)
-    chosen = _settings(settings)
+    if extra and unit == "statements":
+        raise ParameterError("--extra mines clauses; leave out --unit statements")
+    clauses = extra or unit == "clauses" or (unit is None and pool is not None and Mined.read(pool).unit == "clauses")
+    chosen = _settings(settings, MiningRules if clauses else StatementRules)
+    if rating_range is not None:
+        chosen["rating_range"] = _range(rating_range)
     base = MiningRules.extra() if extra else None
     with sole_writer(output), told_if_interrupted(lambda: "nothing was written"), progress(json) as bar:
         tasks: dict[str, TaskID] = {}
@@ -93,7 +111,9 @@ def mine_command(
             mined = mine(
                 list(reviews),
                 columns=parse_columns(columns),  # type: ignore[arg-type]
+                unit="clauses" if clauses else "statements",
                 rules=base,
+                titles=_titles(titles),
                 threads=threads,
                 progress=tell,
                 on_error=on_error,  # type: ignore[arg-type]
@@ -112,13 +132,29 @@ def mine_command(
         _show(mined, output, rules)
 
 
-def _settings(texts: list[str] | None) -> dict[str, object]:
+def _range(text: str) -> tuple[float, float]:
+    try:
+        low, high = (float(part) for part in text.split(":"))
+    except ValueError:
+        raise ParameterError(f"--rating-range is {text!r}; use two numbers such as 1:5") from None
+    return low, high
+
+
+def _titles(file: Path | None) -> dict[str, str] | None:
+    from whyrank.data.problems import Problems
+    from whyrank.data.tables import read_table
+
+    if file is None:
+        return None
+    table = read_table(file, ("item", "title"), None, Problems())
+    return dict(zip(table["item"].cast(str).to_list(), table["title"].cast(str).to_list(), strict=True))
+
+
+def _settings(texts: list[str] | None, rules: type) -> dict[str, object]:
     """Rules from the command line; numbers, true, false and none as such, lists separated by commas."""
     import dataclasses
 
-    from whyrank.mining import MiningRules
-
-    kinds = {field.name: str(field.type) for field in dataclasses.fields(MiningRules)}
+    kinds = {field.name: str(field.type) for field in dataclasses.fields(rules)}
     values: dict[str, object] = {}
     for name, text in parse_pairs(texts or [], "--set").items():
         kind = kinds.get(name, "")
@@ -127,7 +163,7 @@ def _settings(texts: list[str] | None) -> dict[str, object]:
                 values[name] = None
             elif kind == "bool":
                 values[name] = {"true": True, "false": False}[text.lower()]
-            elif kind == "int":
+            elif kind.startswith("int"):
                 values[name] = int(text)
             elif kind.startswith("float"):
                 values[name] = float(text)
@@ -152,11 +188,19 @@ def _show(mined: Mined, output: Path, rules: bool) -> None:
             shown = "; ".join(str(text)[:60] for text in examples[:3])
             table.add_row(str(row["rule"]), str(row["drops"]), f"{row['sentences']:,}", shown)
         console().print(table)
-    table = Table(title="Explanations said most", title_justify="left")
-    for header in ("explanation", "records", "aspect", "sentiment"):
+    table = Table(title=f"The most frequent {mined.unit}", title_justify="left")
+    for header in ("text", "records", "aspect", "sentiment"):
         table.add_column(header, justify="right" if header in ("records", "sentiment") else "left")
     for row in mined.explanations.head(20).iter_rows(named=True):
         table.add_row(str(row["text"]), f"{row['count']:,}", str(row["aspect"] or ""), f"{row['sentiment']:+.2f}")
     console().print(table)
+    if mined.coverage:
+        covered = mined.coverage
+        note(
+            f"statements in {covered['reviews']:.0%} of the reviews, for {covered['users']:.0%} of the users; three or more "
+            f"for {covered['items_with_3']:.0%} of the items; {covered['judgements']:.0%} of all opinions judge the item as a whole"
+        )
+        if covered["reviews"] < THIN:
+            note("few reviews hold a statement: add reviews, or lower the threshold with --set min_count=2")
     rejected = ", ".join(f"{count:,} {cause}" for cause, count in mined.rejected.items() if count)
     note(f"{mined!r} in {mined.seconds:.1f} s -> {output}" + (f"; reviews rejected: {rejected}" if rejected else ""))

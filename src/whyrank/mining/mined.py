@@ -18,7 +18,7 @@ from whyrank.errors import DataError
 from whyrank.mining.pool import Pool
 from whyrank.mining.report import Report
 from whyrank.mining.reviews import Reading
-from whyrank.mining.rules import MiningRules
+from whyrank.mining.rules import MiningRules, StatementRules
 
 FORMAT = 1
 MARKER = Marker("mining.json", "rules")
@@ -35,20 +35,35 @@ class Mined:
     """
 
     pool: Pool
-    rules: MiningRules
+    rules: MiningRules | StatementRules
     report: Report
     reviews: int  # read
     rejected: dict[str, int] = field(default_factory=dict)  # reviews by cause
     problems: dict[str, list[str]] = field(default_factory=dict)  # examples of broken rows
     seconds: float = 0.0
+    coverage: dict[str, float] = field(default_factory=dict)  # shares of reviews, users and items; of statements only
 
     @classmethod
-    def of(cls, pool: Pool, rules: MiningRules, report: Report, reading: Reading, seconds: float) -> Mined:
-        return cls(pool, rules, report, reading.reviews, dict(reading.rejected), reading.problems.examples, seconds)
+    def of(
+        cls,
+        pool: Pool,
+        rules: MiningRules | StatementRules,
+        report: Report,
+        reading: Reading,
+        seconds: float,
+        coverage: dict[str, float] | None = None,
+    ) -> Mined:
+        examples = reading.problems.examples
+        return cls(pool, rules, report, reading.reviews, dict(reading.rejected), examples, seconds, coverage or {})
+
+    @property
+    def unit(self) -> str:
+        return "statements" if isinstance(self.rules, StatementRules) else "clauses"
 
     def __repr__(self) -> str:
         triplets = self.pool.triplets.height
-        return f"Mined({self.explanations.height:,} explanations, {triplets:,} triplets of {self.reviews:,} reviews)"
+        what = "statements" if self.unit == "statements" else "explanations"
+        return f"Mined({self.explanations.height:,} {what}, {triplets:,} triplets of {self.reviews:,} reviews)"
 
     @property
     def explanations(self) -> pl.DataFrame:
@@ -68,10 +83,12 @@ class Mined:
 
     def frame(self) -> pl.DataFrame:
         """The triplets as a table: user, item, explanation, text, rating, time, sentence."""
-        texts = self.explanations.select(pl.col("id").alias("explanation"), "text")
+        own = ["aspect", "polarity"] if self.unit == "statements" else []
+        texts = self.explanations.select(pl.col("id").alias("explanation"), "text", *own)
         table = self.pool.triplets.join(texts, on="explanation", how="left", maintain_order="left")
         known = [name for name in ("rating", "time") if table[name].null_count() < table.height]
-        return table.select("user", "item", "explanation", "text", *known, "sentence")
+        more = [name for name in ("source",) if name in table.columns]
+        return table.select("user", "item", "explanation", "text", *own, *known, "sentence", *more)
 
     def rule_report(self) -> list[dict[str, object]]:
         """What each rule dropped, in the order of the rules: rule, drops, sentences, wordings, examples."""
@@ -81,6 +98,7 @@ class Mined:
         """The account of the mining as plain data: counts, rules, what was rejected and dropped, hashes."""
         return {
             "format": FORMAT,
+            "unit": self.unit,
             "reviews": self.reviews,
             "rejected": self.rejected,
             "problems": self.problems,
@@ -88,6 +106,7 @@ class Mined:
             "explanations": self.explanations.height,
             "triplets": self.pool.triplets.height,
             "records": self.pool.triplets.select("user", "item").unique().height,
+            "coverage": self.coverage,
             "rules": self.rules.as_dict(),
             "dropped": self.rule_report(),
             "seconds": round(self.seconds, 3),
@@ -117,9 +136,11 @@ class Mined:
             for row in account["dropped"]:
                 report.dropped[row["rule"]], report.examples[row["rule"]] = row["sentences"], row["examples"]
                 report.wordings |= {row["rule"]: row["wordings"]} if row["wordings"] is not None else {}
-            pool = Pool(_whole(triplets.drop("text")), wordings, explanations)
-            rules = MiningRules().changed(account["rules"])
+            pool = Pool(_whole(triplets.drop("text", "aspect", "polarity", strict=False)), wordings, explanations)
+            kind = StatementRules if account.get("unit") == "statements" else MiningRules
+            rules = kind().changed(account["rules"])
             facts = [account[name] for name in ("reviews", "rejected", "problems", "seconds")]
+            facts.append(account.get("coverage", {}))
         except (*UNREADABLE, LookupError, ValueError, TypeError, RecursionError) as error:
             raise DataError(
                 f"not a mining folder: {error}", path=folder, expected="the folder of whyrank mine -o"
@@ -138,4 +159,5 @@ def _whole(triplets: pl.DataFrame) -> pl.DataFrame:
     """Triplets with columns rating and time, even where they are unknown."""
     missing = {"rating": pl.Float32, "time": pl.Int64}
     empty = [pl.lit(None, kind).alias(name) for name, kind in missing.items() if name not in triplets.columns]
-    return triplets.with_columns(empty).select("user", "item", "explanation", "rating", "time", "sentence")
+    more = [name for name in ("source",) if name in triplets.columns]
+    return triplets.with_columns(empty).select("user", "item", "explanation", "rating", "time", "sentence", *more)

@@ -32,7 +32,7 @@ Progress = Callable[[str, int, int | None], None]
 LITTLE_WORDS = rf"\b(?:{'|'.join(LITTLE)})\b"
 
 
-def mine(
+def mine_clauses(
     sources: Sources,
     *,
     columns: Mapping[str, str] | None = None,
@@ -40,12 +40,12 @@ def mine(
     threads: int | None = None,
     progress: Progress | None = None,
     on_error: OnError = "raise",
-    pool: Mined | str | Path | None = None,
+    pool: Mined | None = None,
     **settings: object,
 ) -> Mined:
-    """Mine explanations from reviews: files (JSON lines, CSV, TSV, Parquet; .gz, .zst) or tables with user, item, text.
+    """Mine whole clauses from reviews: files (JSON lines, CSV, TSV, Parquet; .gz, .zst) or tables with user, item, text.
 
-    Every setting of `MiningRules` is a keyword: `mine("reviews.jsonl.gz", min_count=10)`. The result depends on the
+    Every setting of `MiningRules` is a keyword: `mine_clauses("reviews.jsonl.gz", min_count=10)`. The result depends on the
     set of reviews and the rules only, not on their order or on `threads`. `progress(stage, done, total)` is called now
     and then. `on_error="skip"` counts broken rows instead of raising.
 
@@ -54,11 +54,12 @@ def mine(
     these reviews. Mining all reviews again into the pool counts what was too rare before; no triplet comes twice.
 
     >>> reviews = pl.DataFrame({"user": list("abc"), "item": list("xyx"), "text": ["Great location!"] * 3})
-    >>> mine(reviews, min_count=2).explanations["text"].to_list()
+    >>> mine_clauses(reviews, min_count=2).explanations["text"].to_list()
     ['Great location']
     """
-    old = Mined.read(pool) if isinstance(pool, str | Path) else pool
-    rules = (rules or (old.rules if old else MiningRules())).changed(settings)
+    old = pool
+    base = old.rules if old and isinstance(old.rules, MiningRules) else MiningRules()
+    rules = (rules or base).changed(settings)
     tell = progress or (lambda stage, done, total: None)
     started = time.perf_counter()
     with writing(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="whyrank-mine-") as folder:

@@ -79,12 +79,13 @@ def _joined_wordings(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
 def unique_triplets(mentions: pl.DataFrame) -> pl.DataFrame:
     """Each triplet once, in the order of its ids, with its first sentence; a record has one rating and one time."""
     order = mentions.sort("user", "item", "explanation", "time", "sentence", nulls_last=True)
+    more = ["source"] if "source" in mentions.columns else []
     pair = ("user", "item")
     opinions = order.select(*pair, "rating", "time").unique()
     per_record = opinions.group_by(pair).agg(rating=pl.col("rating").mean(), time=pl.col("time").max())
     triplets = order.unique((*pair, "explanation"), keep="first", maintain_order=True).drop("rating", "time")
     joined = triplets.join(per_record, on=pair, how="left", maintain_order="left")
-    return joined.select("user", "item", "explanation", pl.col("rating").cast(pl.Float32), "time", "sentence")
+    return joined.select("user", "item", "explanation", pl.col("rating").cast(pl.Float32), "time", "sentence", *more)
 
 
 def choose(pool: Pool, rules: MiningRules, report: Report, tell: Progress) -> Pool:
@@ -139,7 +140,8 @@ def merged(pool: Pool, into: dict[str, str]) -> Pool:
 
 def described(pool: Pool) -> Pool:
     """Fill in the table of explanations: counts, sentiment, mean rating, specificity, and wordings per group."""
-    table = pool.explanations.select("id", "text", "aspect")
+    own = [name for name in ("sense", "polarity") if name in pool.explanations.columns]
+    table = pool.explanations.select("id", "text", "aspect", *own)
     said = pool.triplets.group_by("explanation").agg(
         count=pl.len(),
         users=pl.col("user").n_unique(),
@@ -151,7 +153,8 @@ def described(pool: Pool) -> Pool:
         sizes, left_on="id", right_on="explanation", how="left"
     )
     table = table.join(specificity(pool.triplets), left_on="id", right_on="explanation", how="left")
-    table = table.with_columns(sentiment=pl.Series(from_words(table["text"]), dtype=pl.Float32))
+    words = pl.col("polarity").cast(pl.Float32) if own else pl.Series(from_words(table["text"]), dtype=pl.Float32)
+    table = table.with_columns(sentiment=words)
     order = (
         "id",
         "text",
@@ -163,6 +166,7 @@ def described(pool: Pool) -> Pool:
         "aspect",
         "specificity",
         "wordings",
+        *own,
     )
     return pool._replace(explanations=table.select(order).sort("count", "id", descending=[True, False]))
 

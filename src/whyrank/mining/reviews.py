@@ -37,6 +37,7 @@ FIELDS = {
     "text": ("text", "reviewText", "review_text", "review_body", "review", "body", "content", "comment"),
     "title": ("title", "summary", "review_title", "review_headline", "headline"),
     "rating": ("rating", "overall", "stars", "star_rating", "score"),
+    "source": ("review_id", "reviewId", "id"),
     "time": ("time", "unixReviewTime", "timestamp", "date", "review_date", "reviewTime", "date_added"),
 }
 REQUIRED = ("user", "item", "text")
@@ -225,7 +226,15 @@ def _reviews(
     title = pl.col(mapping["title"]).cast(pl.String).fill_null("") if "title" in mapping else pl.lit("")
     rating = pl.col(mapping["rating"]) if "rating" in mapping else pl.lit(None)
     time = pl.lit(parse_times(table[mapping["time"]])) if "time" in mapping else pl.lit(None, pl.Int64)
-    reviews = table.select(*texts, title=title, rating=rating.cast(pl.String).cast(pl.Float32, strict=False), time=time)
+    source = pl.col(mapping["source"]).cast(pl.String) if "source" in mapping else pl.lit(None, pl.String)
+    rows = pl.int_range(row, row + table.height).cast(pl.String)
+    reviews = table.select(
+        *texts,
+        source=pl.coalesce(source, rows),
+        title=title,
+        rating=rating.cast(pl.String).cast(pl.Float32, strict=False),
+        time=time,
+    )
     reading.reviews += reviews.height
     good = pl.repeat(True, reviews.height, eager=True)
     for name in REQUIRED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from whyrank.errors import ParameterError
 from whyrank.mining.words import ARTICLES, FIRST_PERSON, FRAGMENT_ENDS, FRAGMENT_STARTS, OPENERS, PALE_ADJECTIVES
@@ -67,18 +67,59 @@ class MiningRules:
 
     def changed(self, settings: Mapping[str, object]) -> MiningRules:
         """These rules with some settings changed; lists may come as lists."""
-        known = {field.name for field in fields(self)}
-        for name in settings:
-            if name not in known:
-                raise ParameterError(f"there is no mining rule {name!r}; there are: {', '.join(sorted(known))}")
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
-        }
-        return replace(self, **values)
+        return _changed(self, settings)
 
     def as_dict(self) -> dict[str, object]:
         """For JSON; `MiningRules().changed(...)` reads it back."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatementRules:
+    """How statements are mined. Thresholds that are None follow the size of the data.
+
+    >>> StatementRules(min_count=10).min_count
+    10
+    """
+
+    review_titles: bool = True  # the title of a review is read, too
+    english: float = 0.03  # least share of frequent English words in a review; 0 reads every language
+    english_words: int = 20  # reviews with fewer words are not judged
+    names: float | None = 0.8  # a noun written with a capital at least so often is a name; None keeps names
+    judgements: bool = False  # keep overall judgements of the item, such as "great hotel"
+    vulgar: bool = False  # keep vulgar words, in statements and in quotes
+    min_count: int | None = None  # least number of records that hold a statement
+    min_users: int = 2  # what one person says again and again is no shared statement
+    min_items: int | None = None
+    rating_range: tuple[float, float] | None = None  # lowest and highest rating; None recognizes the scale
+
+    def __post_init__(self) -> None:
+        for name, (accepts, expected) in STATEMENT_CHECKS.items():
+            value = getattr(self, name)
+            if not accepts(value):
+                raise ParameterError(f"{name} is {value!r}; use {expected}")
+
+    def changed(self, settings: Mapping[str, object]) -> StatementRules:
+        """These rules with some settings changed; lists may come as lists."""
+        return _changed(self, settings)
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON; `StatementRules().changed(...)` reads it back."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+
+Rules = TypeVar("Rules", MiningRules, StatementRules)
+
+
+def _changed(rules: Rules, settings: Mapping[str, object]) -> Rules:
+    known = {field.name for field in fields(rules)}
+    for name in settings:
+        if name not in known:
+            raise ParameterError(f"there is no mining rule {name!r}; there are: {', '.join(sorted(known))}")
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
+    }
+    return replace(rules, **values)
 
 
 Check = tuple[Callable[[object], bool], str]
@@ -128,4 +169,33 @@ CHECKS: dict[str, Check] = {
     "min_items": _whole(1),
     "min_specificity": _number(-100, 100, none=True),
     "merge_paraphrases": _number(0, 1, none=True),
+}
+
+
+def _range(value: object) -> bool:
+    return value is None or (
+        isinstance(value, tuple)
+        and len(value) == 2
+        and all(type(v) in (int, float) for v in value)
+        and value[0] < value[1]
+    )
+
+
+def _optional(check: Check) -> Check:
+    accepts, expected = check
+    return (lambda v: v is None or accepts(v)), f"{expected} or None"
+
+
+FLAG: Check = ((lambda v: isinstance(v, bool)), "True or False")
+STATEMENT_CHECKS: dict[str, Check] = {
+    "review_titles": FLAG,
+    "english": _number(0, 1),
+    "english_words": _whole(1),
+    "names": _number(0, 1, none=True),
+    "judgements": FLAG,
+    "vulgar": FLAG,
+    "min_count": _optional(_whole(1)),
+    "min_users": _whole(1),
+    "min_items": _optional(_whole(1)),
+    "rating_range": (_range, "two numbers, the lower one first, or None"),
 }

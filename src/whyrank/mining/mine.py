@@ -1,0 +1,269 @@
+"""Mining statements: opinions of every review, the statements they make, and the quotes behind them."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from whyrank.atomic import writing
+from whyrank.data.problems import OnError, Problems
+from whyrank.errors import DataError, ParameterError
+from whyrank.mining import statements as st
+from whyrank.mining.language import English
+from whyrank.mining.mined import Mined
+from whyrank.mining.opinions import Finder, find_all
+from whyrank.mining.pipeline import mine_clauses
+from whyrank.mining.pool import Pool, described, unique_triplets
+from whyrank.mining.quotes import pick, read_quotes
+from whyrank.mining.report import Report
+from whyrank.mining.reviews import Reading, Sources, read_reviews
+from whyrank.mining.rules import MiningRules, StatementRules
+
+Progress = Callable[[str, int, int | None], None]
+Unit = Literal["statements", "clauses"]
+
+
+def mine(
+    sources: Sources,
+    *,
+    unit: Unit | None = None,
+    columns: Mapping[str, str] | None = None,
+    rules: StatementRules | MiningRules | None = None,
+    titles: Mapping[str, str] | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    on_error: OnError = "raise",
+    pool: Mined | str | Path | None = None,
+    **settings: Any,
+) -> Mined:
+    """Mine statements from reviews: files (JSON lines, CSV, TSV, Parquet; .gz, .zst) or tables with user, item, text.
+
+    A statement is one aspect, one opinion, one polarity: "comfortable bed", found in every wording ("the bed was really
+    comfy"). The result depends on the set of reviews and the rules only, not on their order or on `threads`.
+
+    Args:
+        sources: One or several files or tables of reviews.
+        unit: "statements", or "clauses" for whole clauses that come back word for word, as version 0.1 mined them.
+        columns: Which of the source's fields is which of ours, where that is not recognized: `{"user": "reviewer"}`.
+        rules: `StatementRules` or, for clauses, `MiningRules`; every rule can also be given as a keyword.
+        titles: Names of items by id; words of an item's own name are no aspects of it.
+        threads: How many threads read and search; all cores unless given.
+        progress: Called now and then as `progress(stage, done, total)`.
+        on_error: "skip" counts broken rows instead of raising.
+        pool: An earlier result or its folder to carry on: its statements keep their ids, its triplets stay, what was
+            rejected by hand stays rejected.
+
+    Returns:
+        The statements, the triplets with quotes, and an account of what was left out.
+
+    Raises:
+        DataError: No review could be read, or nothing was found in them.
+
+    >>> reviews = pl.DataFrame({"user": list("abc"), "item": list("xyx"), "text": ["The bed was comfortable."] * 3})
+    >>> mine(reviews).explanations["text"].to_list()
+    ['comfortable bed']
+    """
+    old = Mined.read(pool) if isinstance(pool, str | Path) else pool
+    if unit is None:
+        given = rules if rules is not None else old.rules if old else None
+        unit = "clauses" if isinstance(given, MiningRules) else "statements"
+    if unit == "clauses":
+        if isinstance(rules, StatementRules) or (old and isinstance(old.rules, StatementRules)):
+            raise ParameterError("clauses follow MiningRules; a pool of statements cannot be carried on by clauses")
+        return mine_clauses(
+            sources,
+            columns=columns,
+            rules=rules,
+            threads=threads,
+            progress=progress,
+            on_error=on_error,
+            pool=old,
+            **settings,
+        )
+    if unit != "statements":
+        raise ParameterError(f"unit is {unit!r}; use 'statements' or 'clauses'")
+    if isinstance(rules, MiningRules) or (old and isinstance(old.rules, MiningRules)):
+        raise ParameterError("statements follow StatementRules; a pool of clauses cannot be carried on by statements")
+    base = rules or (old.rules if old and isinstance(old.rules, StatementRules) else StatementRules())
+    tell = progress or (lambda stage, done, total: None)
+    reading = Reading(Problems(on_error))
+    return _Miner(base.changed(settings), titles or {}, old, reading, tell).run(
+        read_reviews(sources, columns, reading), threads
+    )
+
+
+class _Miner:
+    """One run of the miner."""
+
+    def __init__(
+        self, rules: StatementRules, titles: Mapping[str, str], old: Mined | None, reading: Reading, tell: Progress
+    ) -> None:
+        self.rules, self.titles, self.old, self.reading, self.tell = rules, titles, old, reading, tell
+        self.language = English()
+        self.report = Report()
+
+    def run(self, reviews: Iterator[pl.DataFrame], threads: int | None) -> Mined:
+        started = time.perf_counter()
+        finder = Finder(self.language, self.rules.english, self.rules.english_words, titles=self.rules.review_titles)
+        corpus = st.Corpus()
+        with writing(tempfile.gettempdir()), tempfile.TemporaryFile(prefix="whyrank-mine-") as spool:
+            offset = 0
+            for found in find_all(reviews, finder, threads):
+                spool.write(found.text)
+                corpus.add(found, offset)
+                offset += len(found.text)
+                self.tell("reading reviews", corpus.size, None)
+            if not corpus.size:
+                raise DataError("no reviews", expected="at least one review with user, item and text")
+            spool.flush()
+            self.tell("choosing statements", 0, None)
+            records = self.records(corpus)
+            taken, coverage = self.statements(corpus, records, finder.lexicon.texts)
+            self.tell("choosing quotes", 0, None)
+            best = pick(taken)
+            text = np.memmap(spool, np.uint8, mode="r") if offset else np.empty(0, np.uint8)
+            quotes = read_quotes(
+                text, best["start"].to_numpy(), best["length"].to_numpy(), self.language, self.rules.vulgar
+            )
+            del text
+        self.reading.reject("not English", corpus.foreign)
+        pool = self.pool(taken, best.with_columns(sentence=quotes))
+        return Mined.of(pool, self.rules, self.report, self.reading, time.perf_counter() - started, coverage)
+
+    def records(self, corpus: st.Corpus) -> pl.DataFrame:
+        """The reviews with their ratings in standard deviations; copies of a text about one item count once."""
+        table = pl.concat(corpus.reviews).with_row_index("review").with_columns(pl.col("review").cast(pl.Int32))
+        table = table.with_columns(
+            user=pl.col("user").cast(pl.String),
+            item=pl.col("item").cast(pl.String),
+            score=st.scores_of(table["rating"], self.rules.rating_range),
+        )
+        first = table.sort("user", "review").unique(("item", "copy"), keep="first")
+        long_enough = table["words"] >= 8
+        copied = (long_enough & ~table["review"].is_in(first["review"].implode())).fill_null(False)
+        self.reading.reject("copies of another review", int(copied.sum()))
+        return table.with_columns(copied=copied)
+
+    def statements(
+        self, corpus: st.Corpus, records: pl.DataFrame, texts: dict[int, str]
+    ) -> tuple[pl.DataFrame, dict[str, float | int]]:
+        """The mentions that make a statement, with its id, and how much of the reviews they cover."""
+        rules, language = self.rules, self.language
+        fresh = records.filter(~pl.col("foreign") & ~pl.col("copied"))
+        size = st.thresholds(fresh.height, fresh["item"].n_unique())
+        limits = st.Thresholds(rules.min_count or size.count, rules.min_users, rules.min_items or size.items)
+        mentions = pl.concat(corpus.mentions).with_row_index("place")
+        mentions = mentions.join(
+            fresh.select("review", "user", "item", "rating", "time", "source", "score"), on="review"
+        )
+        self.report.sentences = mentions.height
+        nouns = st.learn_nouns(corpus, texts, language, rules.names)
+        mentions = st.senses(mentions, texts, language)
+        mentions = st.aspects(mentions, texts, language, nouns, limits.count)
+        mentions = self.drop("vulgar", mentions, self._vulgar(mentions), not rules.vulgar)
+        mentions = self.drop("titles", mentions, self._titled(mentions), bool(self.titles))
+        overall = st.overall(nouns)
+        judged = mentions.filter(overall)
+        mentions = self.drop("judgements", mentions, overall, not rules.judgements)
+        for rule, filtered in (("idioms", st.steady), ("odd", st.odd_pairs), ("absences", st.idle_absences)):
+            kept = filtered(mentions, limits.count)
+            self.count(rule, mentions.join(kept.select("place"), on="place", how="anti"))
+            mentions = kept
+        aliases = self.aliases()
+        taken, left = st.choose(mentions, limits, aliases)
+        self.count("rare", left)
+        rejected = [key for key, explanation in aliases.items() if explanation is None]
+        taken = taken.filter(~pl.col("id").is_in(rejected)).with_columns(key=pl.col("id"))
+        renamed = {key: name for key, name in aliases.items() if name is not None and name != key}
+        taken = taken.with_columns(id=pl.col("id").replace(renamed)) if renamed else taken
+        if not taken.height and self.old is None:
+            raise DataError(
+                "no statement was found",
+                expected="more reviews, or lower thresholds (min_count, min_items), in English, with the review's text",
+            )
+        return taken, coverage(fresh, taken, judged)
+
+    def aliases(self) -> dict[str, str | None]:
+        """Which statement of the earlier pool each key became; None for what was rejected by hand."""
+        if self.old is None:
+            return {}
+        table = self.old.wordings.select(pl.col("normalized").str.split("#").list.first(), "explanation").unique()
+        return dict(table.sort("normalized").iter_rows())
+
+    def pool(self, taken: pl.DataFrame, best: pl.DataFrame) -> Pool:
+        """The tables of the result, those of an earlier pool included."""
+        triplets = best.select(
+            "user",
+            "item",
+            pl.col("id").alias("explanation"),
+            pl.col("rating").cast(pl.Float32),
+            "time",
+            "sentence",
+            "source",
+        )
+        wordings, table = st.describe(taken)
+        if self.old is not None:
+            before = self.old.pool
+            triplets = pl.concat([before.triplets.select(triplets.columns), triplets])
+            wordings = (
+                pl.concat([before.wordings, wordings])
+                .group_by("normalized", maintain_order=True)
+                .agg(pl.col("explanation", "text").first(), pl.col("count").max())
+                .select(before.wordings.columns)
+            )
+            known = before.explanations.select(table.columns)
+            table = pl.concat([known, table.filter(~pl.col("id").is_in(known["id"].implode()))])
+        return described(Pool(unique_triplets(triplets), wordings, table))
+
+    def _vulgar(self, mentions: pl.DataFrame) -> pl.Expr:
+        words = "|".join(sorted(self.language.vulgar))
+        pattern = rf"\b(?:{words})\b"
+        return pl.col("p0").str.contains(pattern) | pl.col("wording").str.contains(pattern)
+
+    def _titled(self, mentions: pl.DataFrame) -> pl.Expr:
+        """Mentions whose aspect is a part of the item's own name."""
+        names = {
+            item: f" {' '.join(self.language.lemma(word) for word in title.lower().split())} "
+            for item, title in self.titles.items()
+        }
+        title = pl.col("item").replace_strict(names, default="", return_dtype=pl.String)
+        return title.str.contains(pl.concat_str(pl.lit(" "), pl.col("p0"), pl.lit(" ")), literal=True)
+
+    def drop(self, rule: str, mentions: pl.DataFrame, bad: pl.Expr, wanted: bool) -> pl.DataFrame:
+        """Mentions without those that a rule drops, which are counted."""
+        if not wanted:
+            return mentions
+        bad = bad.fill_null(False)
+        self.count(rule, mentions.filter(bad))
+        return mentions.filter(~bad)
+
+    def count(self, rule: str, dropped: pl.DataFrame) -> None:
+        text = pl.concat_str("wording", f"s{st.LEVELS - 1}", separator=" ")
+        self.report.add_wordings(rule, dropped.group_by(text=text).agg(count=pl.len()))
+
+
+def coverage(reviews: pl.DataFrame, taken: pl.DataFrame, judged: pl.DataFrame) -> dict[str, float | int]:
+    """How much of the reviews, users and items the statements reach."""
+    with_words = reviews.filter(pl.col("words") >= 15)
+    said = taken["review"].unique().implode()
+    per_item = taken.group_by("item").agg(n=pl.col("id").n_unique())
+    items = reviews.group_by("item").len().join(per_item, on="item", how="left").with_columns(pl.col("n").fill_null(0))
+    often = items.filter(pl.col("len") >= 5)
+
+    def share(part: float, whole: float) -> float:
+        return round(part / whole, 4) if whole else 0.0
+
+    return {
+        "reviews": share(reviews["review"].is_in(said).sum(), reviews.height),
+        "reviews_of_15_words": share(with_words["review"].is_in(said).sum(), with_words.height),
+        "users": share(taken["user"].n_unique(), reviews["user"].n_unique()),
+        "items_with_3": share(items.filter(pl.col("n") >= 3).height, items.height),
+        "items_of_5_reviews_with_3": share(often.filter(pl.col("n") >= 3).height, often.height),
+        "judgements": share(judged.height, judged.height + taken.height),
+    }

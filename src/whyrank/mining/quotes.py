@@ -1,0 +1,54 @@
+"""Quotes: the best short sentence behind a triplet, without names, addresses or words that should not be shown."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.kernels.sentences import gather_lines
+from whyrank.mining.language import English
+from whyrank.mining.lines import from_lines
+
+SHORT, GOOD, LONG = 15, 90, 200  # characters of a quote: the least, the best, the most
+PRIVATE = (
+    r"(?i)(?:\S+@\S+|https?://|www\.|\S+\.(?:com|net|org|co\.uk)\b|@\w+|#\w+"
+    r"|\+?\d[\d\s().-]{6,}\d|\d+\s+(?:\w+\s+){1,2}(?:street|st|road|rd|avenue|ave|boulevard|blvd|lane|drive)\b)"
+)
+CAPITALS = r"[a-z,;:)'\d]\s+([A-Z][a-z]+)"
+
+
+def pick(mentions: pl.DataFrame) -> pl.DataFrame:
+    """One mention for each user, item and statement: the sentence whose length is closest to that of a good quote."""
+    odd = (pl.col("length") < SHORT) | (pl.col("length") > LONG)
+    ranked = mentions.with_columns(distance=(pl.col("length") - GOOD).abs() + 1000 * odd)
+    order = ranked.sort("user", "item", "id", "distance", "length", "source", "place")
+    return order.unique(("user", "item", "id"), keep="first", maintain_order=True).drop("distance")
+
+
+def read_quotes(
+    text: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int32], language: English, vulgar: bool
+) -> pl.Series:
+    """The sentences at the given places as quotes; null where one should not be shown."""
+    sentences = from_lines(gather_lines(text, starts, lengths))
+    tidy = sentences.str.replace_all(r"\s+", " ").str.strip_chars(" -*\"'.,;:)(")
+    good = (tidy.str.len_chars() >= SHORT) & (tidy.str.len_chars() <= LONG) & ~tidy.str.contains(PRIVATE)
+    if not vulgar:
+        words = "|".join(sorted(language.vulgar))
+        good &= ~tidy.str.contains(rf"(?i)\b(?:{words})\b")
+    good &= ~tidy.str.contains("\ufffd", literal=True)
+    good &= ~_names(tidy.filter(good), language, good)
+    first = tidy.str.slice(0, 1).str.to_uppercase() + tidy.str.slice(1)
+    return pl.select(pl.when(good).then(first)).to_series().alias("sentence")
+
+
+def _names(candidates: pl.Series, language: English, among: pl.Series) -> pl.Series:
+    """Which sentences hold a word with a capital that is not a plain word of the language."""
+    found = candidates.str.extract_all(CAPITALS).to_frame("word").with_row_index("at").explode("word").drop_nulls()
+    found = found.with_columns(pl.col("word").str.extract(r"([A-Z][a-z]+)$").str.to_lowercase())
+    plain = [word for word in found["word"].unique().to_list() if language.is_plain(word)]
+    named = found.filter(~pl.col("word").is_in(plain))["at"].unique().to_numpy()
+    places = np.flatnonzero(among.to_numpy())
+    mask = np.zeros(len(among), np.bool_)
+    mask[places[named]] = True
+    return pl.Series(mask)

@@ -1,0 +1,464 @@
+"""From opinions to statements: which aspects there are, which sense and polarity an opinion has, and what is worth keeping.
+
+A statement is one aspect, one sense, one polarity. Aspects, names of the item itself and polarities that depend on the
+domain are learned from the reviews; nothing depends on their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.kernels import opinions as kernel
+from whyrank.mining.language import English
+from whyrank.mining.opinions import PHRASE, Found, Mentions
+
+LEVELS = PHRASE + 1  # an aspect with its modifier, then with ever fewer of its nouns
+SHRINK = 8.0  # imaginary records at the guess that steady a mean rating
+CLEAR = 0.2  # standard deviations from the mean that make a polarity
+MISSING = "missing"
+AMOUNTS = {
+    "large": -1,
+    "long": -1,
+    "heavy": -1,
+    "small": 1,
+    "short": 1,
+    "light": 1,
+}  # of what one would rather not have
+GENERAL = ("great", "bad", "average")  # senses that judge without saying why
+UNKNOWN = 3  # marks the guess for a word that no list of senses has: then ratings must agree
+ODD = 0.15  # a sense that an aspect has so much less often than others have it was probably said about something else
+
+
+@dataclass
+class Corpus:
+    """Everything that was found in the reviews."""
+
+    reviews: list[pl.DataFrame] = field(default_factory=list)
+    mentions: list[pl.DataFrame] = field(default_factory=list)
+    nouns: dict[int, list[int]] = field(default_factory=dict)  # hash: how often, with a capital, behind `this`
+    size: int = 0
+    foreign: int = 0
+
+    def add(self, found: Found, offset: int) -> None:
+        """Take in one table's findings; its text begins at byte `offset` of the spool."""
+        self.reviews.append(found.table.with_columns(foreign=pl.Series(found.foreign)))
+        self.mentions.append(_frame(found.mentions, self.size, offset))
+        for h, count, capital in zip(*(each.tolist() for each in found.capitals), strict=True):
+            entry = self.nouns.setdefault(h, [0, 0, 0])
+            entry[0] += count
+            entry[1] += capital
+        for h, count in zip(*(each.tolist() for each in found.pointed), strict=True):
+            self.nouns.setdefault(h, [0, 0, 0])[2] += count
+        self.size += found.table.height
+        self.foreign += int(found.foreign.sum())
+
+
+def _frame(mentions: Mentions, first: int, offset: int) -> pl.DataFrame:
+    columns = {f"a{k}": mentions.aspect[:, k] for k in range(PHRASE)}
+    return pl.DataFrame(
+        {
+            "review": mentions.review + first,
+            **columns,
+            "modifier": mentions.modifier,
+            "inner": mentions.inner,
+            "opinion": mentions.opinion,
+            "adverb": mentions.adverb,
+            "sign": mentions.sign,
+            "rule": mentions.rule,
+            "verbal": mentions.verbal,
+            "start": mentions.start + offset,
+            "length": mentions.length,
+        }
+    )
+
+
+class Thresholds(NamedTuple):
+    """How often something must be said to count."""
+
+    count: int  # people who say a statement
+    users: int
+    items: int
+
+
+def thresholds(reviews: int, items: int) -> Thresholds:
+    """What the size of the data asks for: 3 people in ten thousand reviews, 6 in a hundred thousand, 13 in a million."""
+    return Thresholds(max(3, round(0.2 * max(reviews, 1) ** 0.3)), 2, 2 if items > 20 else 1)
+
+
+class Vocabulary(NamedTuple):
+    """Names of the item itself, and names of persons and brands, by lemma."""
+
+    items: frozenset[str]
+    item: str  # the most frequent of them
+    names: frozenset[str]
+
+
+def learn_nouns(corpus: Corpus, texts: dict[int, str], language: English, share: float | None) -> Vocabulary:
+    """Which nouns name the item (people write `this hotel`), and which are names (written with a capital)."""
+    counts: dict[str, list[int]] = {}
+    for h, (count, capital, pointed) in corpus.nouns.items():
+        entry = counts.setdefault(language.lemma(texts.get(h, "")), [0, 0, 0])
+        entry[0] += count
+        entry[1] += capital
+        entry[2] += pointed
+    most = max((pointed for _, _, pointed in counts.values()), default=0)
+    items = {
+        noun
+        for noun, (count, _, pointed) in counts.items()
+        if pointed >= 5 and pointed >= 0.02 * most and pointed >= 0.12 * max(count, 1)
+    }
+    names = set()
+    if share is not None:
+        names = {
+            noun
+            for noun, (count, capital, _) in counts.items()
+            if count >= 2 and capital >= share * count and not language.is_plain(noun)
+        }
+    item = max(sorted(items), key=lambda noun: counts[noun][2], default="")
+    return Vocabulary(frozenset(items), item, frozenset(names))
+
+
+class Sense(NamedTuple):
+    """What an opinion says, whatever its aspect."""
+
+    name: str
+    polarity: int | None  # None: depends on the aspect
+    guess: int
+    wording: str  # as it is written before a noun
+
+
+def sense_of(language: English, opinion: str, adverb: str, sign: int, rule: int) -> Sense | None:
+    """The sense of an opinion word, turned by its negation; None where it says nothing that can be used."""
+    if rule == kernel.R_NO:
+        return Sense(MISSING, None, 0, "no") if sign == 2 else None
+    word = language.word(opinion)
+    if word.sense is None and adverb:
+        leading = language.word(adverb)
+        if leading.sense is None:
+            return None
+        word, opinion = leading._replace(bits=word.bits), f"{adverb} {opinion}"
+    role = language.role_sense(opinion)
+    if role is not None and (rule in (kernel.R_VERB, kernel.R_AFFECT, kernel.R_DOES) or word.sense is None):
+        good = (role > 0) == (sign == 1)
+        return Sense("great", 1, 1, "great") if good else Sense("bad", -1, -1, "bad")
+    if word.sense is None:
+        if rule == kernel.R_DOES:
+            return Sense("broken", -1, -1, "broken") if sign == 2 else None
+        if sign != 1 or not word.bits & (kernel.ADJ | kernel.PARTICIPLE):
+            return None
+        return Sense(opinion, None, UNKNOWN * language.lexicon_sign(opinion), opinion)
+    polarity = language.sense_polarity[word.sense]
+    fixed = {"+": 1, "-": -1}.get(polarity)
+    guess = {"+": 1, "?+": 1, "-": -1, "?-": -1}.get(polarity, 0)
+    wording = language.adjective(opinion)
+    if sign == 1:
+        return Sense(word.sense, fixed, guess, wording)
+    if sign == 2:
+        if word.sense == "great":
+            return Sense("bad", -1, -1, "bad")
+        return (
+            Sense(f"too {word.sense}", -1, -1, f"too {wording}") if fixed == 1 else Sense(word.sense, -1, -1, wording)
+        )
+    other = language.opposites.get(word.sense)
+    if other is None:
+        return Sense(f"not {word.sense}", -fixed, -fixed, f"not {wording}") if fixed is not None else None
+    of_other = language.sense_polarity[other]
+    return Sense(other, {"+": 1, "-": -1}.get(of_other), {"+": 1, "?+": 1, "-": -1, "?-": -1}.get(of_other, 0), other)
+
+
+def senses(mentions: pl.DataFrame, texts: dict[int, str], language: English) -> pl.DataFrame:
+    """Mentions with their sense: name, fixed (null where it depends), guess, wording; those without one are left out."""
+    key = ["opinion", "adverb", "sign", "rule"]
+    distinct = mentions.select(key).unique()
+    rows = []
+    for opinion, adverb, sign, rule in distinct.iter_rows():
+        found = sense_of(language, texts.get(opinion, ""), texts.get(adverb, ""), sign, rule)
+        rows.append((*found[:4], texts.get(opinion, "")) if found else (None,) * 5)
+    schema = {"sense": pl.String, "fixed": pl.Int8, "guess": pl.Int8, "wording": pl.String, "spoken": pl.String}
+    table = pl.concat([distinct, pl.DataFrame(rows, schema=schema, orient="row")], how="horizontal")
+    return mentions.join(table, on=key, how="left").drop_nulls("sense")
+
+
+def aspects(
+    mentions: pl.DataFrame, texts: dict[int, str], language: English, nouns: Vocabulary, least: int
+) -> pl.DataFrame:
+    """Mentions with their aspect at every level, from the most specific (p0) to the head noun; null where it is none.
+
+    `surface` is the aspect as it was written. Names of persons and brands and words that stand for anything are no aspects.
+    """
+    key = [f"a{k}" for k in range(PHRASE)] + ["modifier", "inner", "verbal"]
+    distinct = mentions.group_by(key).agg(n=pl.col("review").n_unique())
+    fixed = collocations(distinct, texts, language, least)
+    rows = []
+    for *hashes, modifier, inner, verbal, _ in distinct.iter_rows():
+        written = [texts.get(h, "") for h in hashes if h]
+        describing = texts.get(modifier, "") if modifier else ""
+        rows.append(_levels(written, inner, describing, bool(verbal), language, nouns, fixed))
+    schema = {f"p{k}": pl.String for k in range(LEVELS)} | {f"s{k}": pl.String for k in range(LEVELS)}
+    schema |= {"named": pl.String}
+    table = pl.concat([distinct.drop("n"), pl.DataFrame(rows, schema=schema, orient="row")], how="horizontal")
+    joined = mentions.join(table, on=key, how="left", nulls_equal=True)
+    costs = pl.col(f"p{LEVELS - 1}").is_in(sorted(language.cost)) & pl.col("sense").is_in(list(AMOUNTS))
+    joined = joined.with_columns(
+        guess=pl.when(costs).then(pl.col("sense").replace_strict(AMOUNTS, default=0)).otherwise("guess").cast(pl.Int8)
+    )
+    described = pl.col("modifier") == pl.col("opinion")
+    absent = (pl.col("rule") == kernel.R_NO) & (pl.col("modifier") != 0) & pl.col("named").is_null()
+    joined = joined.filter(~(described & pl.col("named").is_not_null()) & ~absent)
+    return joined.filter(pl.any_horizontal(pl.col([f"p{k}" for k in range(LEVELS)]).is_not_null()))
+
+
+def overall(nouns: Vocabulary) -> pl.Expr:
+    """Whether a mention judges the item as a whole: great hotel. A quiet hotel says more, and stays."""
+    return pl.col(f"p{LEVELS - 1}").is_in(sorted(nouns.items)) & pl.col("sense").is_in(GENERAL)
+
+
+def steady(mentions: pl.DataFrame, least: int) -> pl.DataFrame:
+    """Mentions whose aspect is also said something about (`the bed was hard`), not only part of an idiom (`short notice`)."""
+    head = f"p{LEVELS - 1}"
+    said = pl.col("rule").is_in([kernel.R_PREDICATE, kernel.R_BARE, kernel.R_VERB, kernel.R_NO, kernel.R_AFFECT])
+    counts = mentions.group_by(head).agg(
+        predicates=pl.col("user").filter(said).n_unique(), all=pl.col("user").n_unique(), verbal=pl.col("verbal").any()
+    )
+    some = (pl.col("predicates") >= max(2, least // 2)) & (pl.col("predicates") >= 0.1 * pl.col("all"))
+    many = (pl.col("predicates") >= least) & (pl.col("predicates") >= 0.2 * pl.col("all"))
+    plain = pl.col("sense").is_in(GENERAL)
+    known = mentions.join(counts.filter(some | pl.col("verbal")).select(head), on=head, how="semi")
+    praised = known.filter(plain).join(counts.filter(many | pl.col("verbal")).select(head), on=head, how="semi")
+    return pl.concat([known.filter(~plain), praised])
+
+
+def collocations(
+    distinct: pl.DataFrame, texts: dict[int, str], language: English, least: int
+) -> frozenset[tuple[str, str]]:
+    """Describing words that are part of a name: hot water, front desk, special effects, sticky toffee pudding.
+
+    Such a word stands before this noun far more often than before others. Words that can be opinions must stand before
+    nearly half of its mentions; words of clear praise or blame before more than half, and nobody says so with a verb.
+    """
+    words = [f"a{k}" for k in range(PHRASE)]
+    nouns = distinct.filter(~pl.col("verbal"))
+    pairs = nouns.filter(pl.col("modifier") != 0).group_by("modifier", *words).agg(n=pl.col("n").sum())
+    heads = {tuple(row[:-1]): row[-1] for row in nouns.group_by(words).agg(n=pl.col("n").sum()).iter_rows()}
+    before = dict(pairs.group_by("modifier").agg(n=pl.col("n").sum()).iter_rows())
+    total = max(sum(heads.values()), 1)
+    found = set()
+    for modifier, *noun, n in pairs.iter_rows():
+        word = texts.get(modifier, "")
+        if not word or n < max(least, 3) or word in language.empty:
+            continue
+        known = language.word(word)
+        share, lift = n / heads[tuple(noun)], n * total / (before[modifier] * heads[tuple(noun)])
+        if known.sense is None and known.polarity in (0, 2):
+            good = lift >= 4
+        elif known.sense is None or known.sense in GENERAL:
+            good = False
+        else:
+            depends = language.sense_polarity[known.sense].startswith("?")
+            good = lift >= 4 and share >= (0.35 if depends else 0.6)
+        if good:
+            written = [texts.get(h, "") for h in noun if h]
+            found.add((word, " ".join([*written[:-1], language.lemma(written[-1])])))
+    return frozenset(found)
+
+
+def _levels(
+    written: list[str],
+    inner: int,
+    describing: str,
+    verbal: bool,
+    language: English,
+    nouns: Vocabulary,
+    fixed: frozenset[tuple[str, str]],
+) -> tuple[str | None, ...]:
+    """The aspect from specific to general, and how it was written, each padded with null."""
+    empty: tuple[str | None, ...] = (None,) * (2 * LEVELS + 1)
+    if not written or any(len(word) > 30 or not word[0].isalpha() for word in written):
+        return empty
+    if verbal:
+        if written[-1] in language.implied:
+            name = language.implied[written[-1]]
+            return (name,) * (2 * LEVELS) + (None,)
+        if not language.word(written[0]).bits & kernel.VERB or written[0] in language.light_verbs:
+            return empty
+        stem = " ".join([language.verb_stem(written[0]), *written[1:]])
+        return (f"to {stem}",) * LEVELS + (" ".join(written),) * LEVELS + (None,)
+    outer, written = written[: len(written) - inner], written[len(written) - inner :]
+    if outer and outer[-1] not in language.measures:
+        written = [*(language.lemma(word) for word in written), outer[-1]]
+    lemmas = [*written[:-1], language.lemma(written[-1])]
+    lemmas = [language.same_aspect.get(word, word) for word in lemmas]
+    if lemmas[-1] in nouns.names or not language.is_noun(written[-1]):
+        return empty
+    while len(lemmas) > 1 and (lemmas[0] in nouns.names or lemmas[0] in nouns.items):
+        lemmas, written = lemmas[1:], written[1:]
+    named = None
+    if describing and (describing, " ".join(lemmas)) in fixed:
+        lemmas, written, named = [describing, *lemmas], [describing, *written], describing
+    if len(lemmas) == 1 and language.stands_alone(written[-1]):
+        return empty
+    if len(lemmas) == 1 and lemmas[0] in nouns.items:
+        lemmas, written = [nouns.item], [nouns.item]
+    names = [" ".join(lemmas[k:]) for k in range(len(lemmas))]
+    surfaces = [" ".join(written[k:]) for k in range(len(written))]
+    names = [language.same_aspect.get(name, name) for name in names]
+    if len(names) > 1 and language.stands_alone(written[-1]):
+        names, surfaces = names[:-1], surfaces[:-1]
+    names, surfaces = names[:LEVELS], surfaces[:LEVELS]
+    pad = LEVELS - len(names)
+    return (*names, *([names[-1]] * pad), *surfaces, *([surfaces[-1]] * pad), named)
+
+
+def polarities(mentions: pl.DataFrame, level: str) -> pl.DataFrame:
+    """Mentions with their polarity: that of the sense, or what ratings say about the aspect and the sense together.
+
+    A mean rating is measured in standard deviations from the mean of all, steadied towards that of the sense, and that
+    towards the guess.
+    """
+    open_ones = mentions.filter(pl.col("fixed").is_null())
+    rating = open_ones.filter(pl.col("score").is_not_null())
+    by_sense = rating.group_by("sense").agg(
+        total=pl.col("score").sum(), n=pl.len(), guess=pl.col("guess").first().clip(-1, 1)
+    )
+    by_sense = by_sense.select(
+        "sense", base=(pl.col("total") + pl.col("guess") * 0.5 * SHRINK) / (pl.col("n") + SHRINK)
+    )
+    both = rating.group_by(level, "sense").agg(total=pl.col("score").sum(), n=pl.len()).join(by_sense, on="sense")
+    both = both.select(level, "sense", mean=(pl.col("total") + pl.col("base") * SHRINK) / (pl.col("n") + SHRINK))
+    joined = mentions.join(both, on=[level, "sense"], how="left")
+    mean = pl.col("mean")
+    guess = pl.col("guess")
+    unknown = guess.abs() == UNKNOWN
+    learned = pl.when(mean > CLEAR).then(1).when(mean < -CLEAR).then(-1).otherwise(0)
+    likely = pl.when(mean * guess.sign() > -CLEAR / 2).then(guess.sign()).otherwise(learned)
+    polarity = (
+        pl.when(mean.is_null())
+        .then(guess.sign())
+        .when(unknown & (learned * guess <= 0))
+        .then(0)
+        .otherwise(pl.when(mean.abs() > CLEAR).then(learned).otherwise(likely))
+    )
+    return joined.with_columns(polarity=pl.coalesce("fixed", polarity).cast(pl.Int8)).drop("mean")
+
+
+def choose(mentions: pl.DataFrame, limits: Thresholds, known: Iterable[str] = ()) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Mentions with their statement (aspect, surface, sense, polarity, id), and those that found none.
+
+    Each mention takes the most specific aspect whose statement enough people make; where not even its last noun gets
+    there, praise and blame count as such. Plain praise and blame need twice as many people: they say the least.
+    """
+    old = list(known)
+    taken, left = [], mentions.with_columns(said=pl.col("wording"))
+    for level in (*range(LEVELS), LEVELS):
+        aspect, surface = f"p{min(level, LEVELS - 1)}", f"s{min(level, LEVELS - 1)}"
+        if level == LEVELS:
+            left = _generalized(left)
+        left = polarities(left.drop("polarity", "id", strict=False), aspect)
+        sign = pl.col("polarity").replace_strict({-1: "-", 0: "0", 1: "+"}, return_dtype=pl.String)
+        left = left.with_columns(id=pl.concat_str(aspect, "sense", sign, separator="|"))
+        counts = (
+            left.filter(pl.col("polarity") != 0)
+            .group_by("id")
+            .agg(
+                users=pl.col("user").n_unique(),
+                items=pl.col("item").n_unique(),
+                pairs=pl.struct("user", "item").n_unique(),
+                plain=pl.col("sense").first().is_in(GENERAL),
+            )
+        )
+        least = pl.when(pl.col("plain")).then(2 * limits.count).otherwise(limits.count)
+        enough = counts.filter(
+            (pl.col("pairs") >= least) & (pl.col("users") >= limits.users) & (pl.col("items") >= limits.items)
+        )
+        chosen = pl.col("id").is_in([*enough["id"].to_list(), *old])
+        taken.append(left.filter(chosen).with_columns(aspect=pl.col(aspect), surface=pl.col(surface)))
+        left = left.filter(~chosen)
+    return pl.concat(taken), left
+
+
+def _generalized(mentions: pl.DataFrame) -> pl.DataFrame:
+    """Mentions of clear polarity as plain praise or blame of their aspect."""
+    fixed = pl.col("fixed")
+    clear = mentions.filter(fixed.is_not_null() & (pl.col("sense") != MISSING) & ~pl.col("verbal"))
+    praise = fixed > 0
+    return clear.with_columns(
+        sense=pl.when(praise).then(pl.lit("great")).otherwise(pl.lit("bad")),
+        wording=pl.when(praise).then(pl.lit("great")).otherwise(pl.lit("bad")),
+    )
+
+
+def odd_pairs(mentions: pl.DataFrame, least: int) -> pl.DataFrame:
+    """Mentions without those whose sense hardly ever goes with their aspect: delicious service, helpful food."""
+    head = f"p{LEVELS - 1}"
+    counts = mentions.group_by(head, "sense").agg(n=pl.len())
+    total = max(mentions.height, 1)
+    counts = counts.with_columns(expected=pl.col("n").sum().over(head) * pl.col("n").sum().over("sense") / total)
+    odd = counts.filter((pl.col("n") < ODD * pl.col("expected")) & ~pl.col("sense").is_in([*GENERAL, MISSING]))
+    return mentions.join(odd.select(head, "sense"), on=[head, "sense"], how="anti")
+
+
+def idle_absences(mentions: pl.DataFrame, least: int) -> pl.DataFrame:
+    """Mentions without `no clue`, `no excuse`: absences of what is hardly ever there."""
+    head = f"p{LEVELS - 1}"
+    absent = pl.col("sense") == MISSING
+    idle = mentions.group_by(head).agg(share=absent.mean()).filter(pl.col("share") > 0.5)
+    return mentions.join(idle.select(head), on=head, how="anti")
+
+
+def describe(taken: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The wordings of every statement, and the statements: id, text, aspect, sense, polarity.
+
+    A statement is written as most people say it: the opinion word and the noun that are most frequent, each by itself.
+    """
+    people = pl.struct("user", "item").n_unique()
+    phrase = (
+        pl.when(pl.col("verbal") & (pl.col("rule") == kernel.R_TO))
+        .then(pl.concat_str("said", pl.lit("to"), "surface", separator=" "))
+        .when(pl.col("verbal") & pl.col("aspect").str.starts_with("to "))
+        .then(pl.concat_str("surface", "spoken", separator=" "))
+        .otherwise(pl.concat_str("said", "surface", separator=" "))
+    )
+    taken = taken.with_columns(phrase=phrase)
+    wordings = taken.group_by("id", "key", "phrase").agg(count=people)
+    wordings = wordings.select(
+        explanation="id",
+        count=pl.col("count").cast(pl.Int64),
+        text="phrase",
+        normalized=pl.concat_str("key", "phrase", separator="#"),
+    ).sort("explanation", "count", "text", descending=[False, True, False])
+
+    def most(column: str) -> pl.DataFrame:
+        counts = taken.group_by("id", column).agg(n=people).sort("id", "n", column, descending=[False, True, False])
+        return counts.unique("id", keep="first", maintain_order=True).select("id", column)
+
+    facts = taken.group_by("id").agg(
+        pl.col("aspect", "sense", "polarity").first(),
+        verbal=(pl.col("verbal") & pl.col("aspect").str.starts_with("to ")).all(),
+    )
+    table = facts.join(most("wording"), on="id").join(most("surface"), on="id").join(most("phrase"), on="id")
+    noun = pl.concat_str("wording", "surface", separator=" ")
+    text = pl.when("verbal").then("phrase").otherwise(noun)
+    return wordings, table.select("id", text.alias("text"), "aspect", "sense", "polarity").sort("id")
+
+
+SCALES = ((0, 1), (1, 5), (0, 5), (1, 10), (0, 10), (1, 100), (0, 100))
+
+
+def scores_of(ratings: pl.Series, scale: tuple[float, float] | None) -> pl.Series:
+    """Ratings in standard deviations from their mean; null for what is missing or outside the scale."""
+    known = ratings.cast(pl.Float64).fill_nan(None).drop_nulls()
+    if scale is None:
+        held = ((low, high) for low, high in SCALES if known.is_between(low, high).mean() or 0 >= 0.98)
+        scale = next(held, (-np.inf, np.inf))
+    values = ratings.cast(pl.Float64).fill_nan(None)
+    values = pl.select(pl.when(values.is_between(*scale)).then(values)).to_series()
+    spread = values.std()
+    if not spread:
+        return pl.Series("score", [None] * len(ratings), dtype=pl.Float64)
+    return ((values - values.mean()) / spread).alias("score")
