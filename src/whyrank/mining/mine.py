@@ -144,8 +144,8 @@ class _Miner:
             item=pl.col("item").cast(pl.String),
             score=st.scores_of(table["rating"], self.rules.rating_range),
         )
-        first = table.sort("user", "review").unique(("item", "copy"), keep="first")
-        long_enough = table["words"] >= 8
+        first = table.sort("time", "user", "review", nulls_last=True).unique(("item", "copy"), keep="first")
+        long_enough = table["words"] >= 20
         copied = (long_enough & ~table["review"].is_in(first["review"].implode())).fill_null(False)
         self.reading.reject("copies of another review", int(copied.sum()))
         return table.with_columns(copied=copied)
@@ -160,7 +160,7 @@ class _Miner:
         limits = st.Thresholds(rules.min_count or size.count, rules.min_users, rules.min_items or size.items)
         mentions = pl.concat(corpus.mentions).with_row_index("place")
         mentions = mentions.join(
-            fresh.select("review", "user", "item", "rating", "time", "source", "score"), on="review"
+            fresh.select("review", "user", "item", "rating", "time", "source", "score", "copy"), on="review"
         )
         self.report.sentences = mentions.height
         nouns = st.learn_nouns(corpus, texts, language, rules.names)

@@ -22,7 +22,7 @@ def pick(mentions: pl.DataFrame) -> pl.DataFrame:
     """One mention for each user, item and statement: the sentence whose length is closest to that of a good quote."""
     odd = (pl.col("length") < SHORT) | (pl.col("length") > LONG)
     ranked = mentions.with_columns(distance=(pl.col("length") - GOOD).abs() + 1000 * odd)
-    order = ranked.sort("user", "item", "id", "distance", "length", "source", "place")
+    order = ranked.sort("user", "item", "id", "distance", "length", "copy", "start")
     return order.unique(("user", "item", "id"), keep="first", maintain_order=True).drop("distance")
 
 

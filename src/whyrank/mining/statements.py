@@ -6,6 +6,7 @@ domain are learned from the reviews; nothing depends on their order.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -242,19 +243,26 @@ def collocations(
     Such a word stands before this noun far more often than before others. Words that can be opinions must stand before
     nearly half of its mentions; words of clear praise or blame before more than half, and nobody says so with a verb.
     """
-    words = [f"a{k}" for k in range(PHRASE)]
-    nouns = distinct.filter(~pl.col("verbal"))
-    pairs = nouns.filter(pl.col("modifier") != 0).group_by("modifier", *words).agg(n=pl.col("n").sum())
-    heads = {tuple(row[:-1]): row[-1] for row in nouns.group_by(words).agg(n=pl.col("n").sum()).iter_rows()}
-    before = dict(pairs.group_by("modifier").agg(n=pl.col("n").sum()).iter_rows())
-    total = max(sum(heads.values()), 1)
+    columns = [f"a{k}" for k in range(PHRASE)]
+    heads: Counter[str] = Counter()
+    before: Counter[str] = Counter()
+    pairs: Counter[tuple[str, str]] = Counter()
+    nouns = distinct.filter(~pl.col("verbal")).group_by("modifier", *columns).agg(n=pl.col("n").sum())
+    for modifier, *hashes, n in nouns.iter_rows():
+        written = [texts.get(h, "") for h in hashes if h]
+        noun = " ".join([*written[:-1], language.lemma(written[-1])])
+        heads[noun] += n
+        word = texts.get(modifier, "") if modifier else ""
+        if word and word not in language.empty:
+            before[word] += n
+            pairs[word, noun] += n
+    total = max(heads.total(), 1)
     found = set()
-    for modifier, *noun, n in pairs.iter_rows():
-        word = texts.get(modifier, "")
-        if not word or n < max(least, 3) or word in language.empty:
+    for (word, noun), n in pairs.items():
+        if n < max(least, 3):
             continue
         known = language.word(word)
-        share, lift = n / heads[tuple(noun)], n * total / (before[modifier] * heads[tuple(noun)])
+        share, lift = n / heads[noun], n * total / (before[word] * heads[noun])
         if known.sense is None and known.polarity in (0, 2):
             good = lift >= 4
         elif known.sense is None or known.sense in GENERAL:
@@ -263,8 +271,7 @@ def collocations(
             depends = language.sense_polarity[known.sense].startswith("?")
             good = lift >= 4 and share >= (0.35 if depends else 0.6)
         if good:
-            written = [texts.get(h, "") for h in noun if h]
-            found.add((word, " ".join([*written[:-1], language.lemma(written[-1])])))
+            found.add((word, noun))
     return frozenset(found)
 
 
@@ -454,7 +461,7 @@ def scores_of(ratings: pl.Series, scale: tuple[float, float] | None) -> pl.Serie
     """Ratings in standard deviations from their mean; null for what is missing or outside the scale."""
     known = ratings.cast(pl.Float64).fill_nan(None).drop_nulls()
     if scale is None:
-        held = ((low, high) for low, high in SCALES if known.is_between(low, high).mean() or 0 >= 0.98)
+        held = ((low, high) for low, high in SCALES if known.is_between(low, high).sum() >= 0.98 * len(known))
         scale = next(held, (-np.inf, np.inf))
     values = ratings.cast(pl.Float64).fill_nan(None)
     values = pl.select(pl.when(values.is_between(*scale)).then(values)).to_series()

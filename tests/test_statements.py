@@ -1,0 +1,201 @@
+"""Mining statements: reviews in, statements about aspects with polarity, evidence and quotes out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from whyrank.data.triplets import Triplets
+from whyrank.errors import DataError, ParameterError
+from whyrank.mining import Mined, MiningRules, StatementRules, apply_review, mine, write_review
+from whyrank.mining.quotes import read_quotes
+from whyrank.mining.statements import scores_of, thresholds
+
+PRAISE = ("The bed was really comfortable.", "Comfy beds!", "We had a comfortable bed and a quiet room.")
+BLAME = ("The bed was not comfortable.", "The walls were thin and the bed was hard.", "There was no hot water.")
+OTHERS = (
+    "Great hotel, we will come back to this hotel.",
+    "We arrived on Monday and left on Friday.",
+    "The hotel next door is noisy.",
+    "The staff could not have been friendlier.",
+    "Friendly staff, and the rooftop bar was lovely.",
+    "I loved the rooftop bar.",
+    "The rooftop bar was too small.",
+    "It would be better with air conditioning.",
+)
+
+
+def reviews(count: int = 240, seed: int = 0) -> pl.DataFrame:
+    """Reviews of twelve hotels; the first six have comfortable beds, the others hard ones."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for number in range(count):
+        item = int(rng.integers(12))
+        own = PRAISE if item < 6 else BLAME
+        said = [own[rng.integers(3)], *(OTHERS[k] for k in rng.choice(len(OTHERS), 3, replace=False))]
+        rating = float(rng.integers(4, 6) if item < 6 else rng.integers(1, 4))
+        said.append(f"We paid on day {number} of our journey.")
+        rows.append((f"u{rng.integers(60)}", f"i{item}", " ".join(said), rating, 1_500_000_000 + number))
+    return pl.DataFrame(rows, ["user", "item", "text", "rating", "time"], orient="row")
+
+
+@pytest.fixture(scope="module")
+def mined() -> Mined:
+    return mine(reviews())
+
+
+def polarity(result: Mined, text: str) -> int:
+    return int(result.explanations.filter(pl.col("text") == text)["polarity"].item())
+
+
+def test_one_statement_has_many_wordings(mined: Mined) -> None:
+    bed = mined.explanations.filter(pl.col("id") == "bed|comfortable|+")
+    assert bed["text"].item() == "comfortable bed"
+    wordings = mined.wordings.filter(pl.col("explanation") == "bed|comfortable|+")["text"].to_list()
+    assert {"comfortable bed", "comfy beds"} <= set(wordings)
+
+
+def test_negation_makes_the_opposite_statement(mined: Mined) -> None:
+    ids = set(mined.explanations["id"])
+    assert {"bed|uncomfortable|-", "staff|friendly|+", "hot water|missing|-", "wall|thin|-"} <= ids
+    assert "bed|hard|-" in ids
+
+
+def test_what_is_wished_for_or_said_about_others_is_no_statement(mined: Mined) -> None:
+    aspects = " ".join(mined.explanations["aspect"])
+    assert "air conditioning" not in aspects
+    assert "hotel|noisy|-" not in set(mined.explanations["id"])
+
+
+def test_overall_judgements_are_kept_apart(mined: Mined) -> None:
+    assert "hotel|great|+" not in set(mined.explanations["id"])
+    assert mined.coverage["judgements"] > 0
+    assert "hotel|great|+" in set(mine(reviews(), judgements=True).explanations["id"])
+
+
+def test_no_two_statements_have_the_same_words_and_polarity(mined: Mined) -> None:
+    table = mined.explanations
+    words = table["text"].str.split(" ").list.sort().list.join(" ")
+    assert pl.DataFrame({"words": words, "polarity": table["polarity"]}).is_unique().all()
+
+
+def test_the_order_of_reviews_and_threads_make_no_difference(mined: Mined) -> None:
+    shuffled = mine(reviews().sample(fraction=1.0, shuffle=True, seed=3), threads=3)
+    assert shuffled.explanations.equals(mined.explanations)
+    assert shuffled.frame().drop("source").equals(mined.frame().drop("source"))
+
+
+def test_the_same_review_twice_counts_once(mined: Mined) -> None:
+    twice = mine([reviews(), reviews()])
+    assert twice.explanations.equals(mined.explanations)
+    copied = reviews().with_columns(pl.col("time") + 10**6, user=pl.lit("copyist"))
+    assert mine([reviews(), copied]).explanations.equals(mined.explanations)
+
+
+def test_ratings_decide_where_words_do_not() -> None:
+    texts = ["The waiting time was long.", "The queue was short.", "The battery life is long."]
+    rows = [(f"u{k}", f"i{k % 3}", texts[k % 3], (1.0, 5.0, 5.0)[k % 3]) for k in range(60)]
+    result = mine(pl.DataFrame(rows, ["user", "item", "text", "rating"], orient="row"))
+    signs = dict(zip(result.explanations["aspect"], result.explanations["polarity"], strict=True))
+    assert signs["queue"] == 1
+    assert signs["battery life"] == 1
+
+
+def test_one_rating_outside_the_scale_does_not_stretch_it() -> None:
+    plain = [5.0, 4.0, 1.0, 2.0] * 30
+    scores = scores_of(pl.Series([*plain, 26.0, float("inf")]), None)
+    assert scores[:120].to_list() == pytest.approx(scores_of(pl.Series(plain), None).to_list())
+    assert scores[120:].to_list() == [None, None]
+
+
+def test_thresholds_follow_the_size_of_the_data() -> None:
+    counts = [thresholds(n, 100).count for n in (100, 10_000, 100_000, 1_000_000)]
+    assert counts == sorted(counts)
+    assert counts[0] == 3
+
+
+def test_every_quote_is_a_sentence_of_its_review(mined: Mined) -> None:
+    table = mined.frame().drop_nulls("sentence")
+    texts = reviews().with_row_index("row", offset=1).with_columns(pl.col("row").cast(pl.String))
+    joined = table.join(texts, left_on="source", right_on="row").with_columns(pl.col("text_right").str.to_lowercase())
+    assert joined.height == table.height
+    assert joined.select(pl.col("text_right").str.contains(pl.col("sentence").str.to_lowercase(), literal=True)).to_series().all()
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Write to ann@example.org about the great pool",
+        "We thanked Gwendolyn for the friendly service",
+        "Call +44 20 7946 0958 for the great pool",
+        "The fucking pool was great",
+        "See www.example.com for the great pool",
+    ],
+)
+def test_quotes_are_without_private_and_vulgar_words(sentence: str) -> None:
+    from whyrank.mining.language import English
+
+    text = np.frombuffer(sentence.encode(), np.uint8)
+    quotes = read_quotes(text, np.array([0]), np.array([len(text)], np.int32), English(), vulgar=False)
+    assert quotes.to_list() == [None]
+
+
+def test_a_folder_reads_back_as_it_was_written(mined: Mined, tmp_path: Path) -> None:
+    again = Mined.read(mined.write(tmp_path / "mined"))
+    assert again.frame().equals(mined.frame())
+    assert again.explanations.equals(mined.explanations)
+    assert again.rules == mined.rules
+    assert again.coverage == mined.coverage
+    account = json.loads((tmp_path / "mined" / "mining.json").read_text())
+    assert account["unit"] == "statements"
+
+
+def test_triplets_know_aspect_polarity_and_source(mined: Mined) -> None:
+    triplets = mined.triplets
+    assert isinstance(triplets, Triplets)
+    assert triplets.aspects is not None
+    assert triplets.polarity is not None
+    assert set(triplets.polarity.tolist()) == {-1, 1}
+
+
+def test_new_reviews_keep_the_ids_of_a_pool_and_what_was_decided_by_hand(mined: Mined, tmp_path: Path) -> None:
+    file = write_review(mined, tmp_path / "pool.csv")
+    table = pl.read_csv(file, infer_schema=False)
+    decision = pl.when(pl.col("id") == "wall|thin|-").then(pl.lit("reject")).otherwise("decision")
+    table.with_columns(decision=decision).write_csv(file)
+    reviewed = apply_review(mined, file)
+    assert "wall|thin|-" not in set(reviewed.explanations["id"])
+    later = mine(reviews(seed=1), pool=reviewed)
+    assert "wall|thin|-" not in set(later.explanations["id"])
+    assert set(reviewed.explanations["id"]) <= set(later.explanations["id"])
+    assert later.frame().height > reviewed.frame().height
+
+
+def test_names_of_items_are_no_aspects() -> None:
+    rows = [(f"u{k}", f"i{k % 4}", "The lobster shack was lovely. The soup was hot and tasty.") for k in range(40)]
+    table = pl.DataFrame(rows, ["user", "item", "text"], orient="row")
+    named = mine(table, titles={f"i{k}": "The Lobster Shack" for k in range(4)})
+    assert not any("shack" in aspect for aspect in named.explanations["aspect"])
+    assert any("soup" in aspect for aspect in named.explanations["aspect"])
+
+
+def test_nothing_found_is_an_error_that_says_what_to_do() -> None:
+    table = pl.DataFrame({"user": ["a", "b"], "item": ["x", "y"], "text": ["We arrived on Monday."] * 2})
+    with pytest.raises(DataError, match="no statement was found"):
+        mine(table)
+
+
+def test_rules_and_units_that_do_not_fit_are_refused(mined: Mined) -> None:
+    with pytest.raises(ParameterError, match="no mining rule"):
+        mine(reviews(10), similarity=0.9)
+    with pytest.raises(ParameterError, match="unit"):
+        mine(reviews(10), unit="words")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError):
+        mine(reviews(10), unit="clauses", pool=mined)
+    with pytest.raises(ParameterError):
+        StatementRules(rating_range=(5, 1))
+    assert isinstance(mine(reviews(), unit="clauses").rules, MiningRules)
