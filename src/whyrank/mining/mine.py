@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -93,13 +93,29 @@ def mine(
     base = rules or (old.rules if old and isinstance(old.rules, StatementRules) else StatementRules())
     tell = progress or (lambda stage, done, total: None)
     reading = Reading(Problems(on_error))
-    return _Miner(base.changed(settings), titles or {}, old, reading, tell).run(
-        read_reviews(sources, columns, reading), threads
-    )
+    started = time.perf_counter()
+    chosen = base.changed(settings)
+    with writing(tempfile.gettempdir()), tempfile.TemporaryFile(prefix="whyrank-mine-") as spool:
+        corpus = collect(read_reviews(sources, columns, reading), chosen, spool, threads, tell)
+        return Choice(chosen, titles or {}, old, reading, tell).mined(corpus, spool, started)
 
 
-class _Miner:
-    """One run of the miner."""
+def collect(
+    reviews: Iterator[pl.DataFrame], rules: StatementRules, spool: IO[bytes], threads: int | None, tell: Progress
+) -> st.Corpus:
+    """Find the opinions of all reviews; their texts go into the spool."""
+    finder = Finder(English(), rules.english, rules.english_words, titles=rules.review_titles)
+    corpus = st.Corpus(texts=finder.lexicon.texts)
+    for found in find_all(reviews, finder, threads):
+        spool.write(found.text)
+        corpus.add(found)
+        tell("reading reviews", corpus.size, None)
+    spool.flush()
+    return corpus
+
+
+class Choice:
+    """What becomes of the opinions that were found: one run of the second half of the miner."""
 
     def __init__(
         self, rules: StatementRules, titles: Mapping[str, str], old: Mined | None, reading: Reading, tell: Progress
@@ -108,31 +124,19 @@ class _Miner:
         self.language = English()
         self.report = Report()
 
-    def run(self, reviews: Iterator[pl.DataFrame], threads: int | None) -> Mined:
-        started = time.perf_counter()
-        finder = Finder(self.language, self.rules.english, self.rules.english_words, titles=self.rules.review_titles)
-        corpus = st.Corpus()
-        with writing(tempfile.gettempdir()), tempfile.TemporaryFile(prefix="whyrank-mine-") as spool:
-            offset = 0
-            for found in find_all(reviews, finder, threads):
-                spool.write(found.text)
-                corpus.add(found, offset)
-                offset += len(found.text)
-                self.tell("reading reviews", corpus.size, None)
-            if not corpus.size:
-                raise DataError("no reviews", expected="at least one review with user, item and text")
-            spool.flush()
-            self.tell("choosing statements", 0, None)
-            records = self.records(corpus)
-            taken, coverage = self.statements(corpus, records, finder.lexicon.texts)
-            self.tell("choosing quotes", 0, None)
-            best = pick(taken)
-            text = np.memmap(spool, np.uint8, mode="r") if offset else np.empty(0, np.uint8)
-            quotes = read_quotes(
-                text, best["start"].to_numpy(), best["length"].to_numpy(), self.language, self.rules.vulgar
-            )
-            del text
-        self.reading.reject("not English", corpus.foreign)
+    def mined(self, corpus: st.Corpus, spool: IO[bytes], started: float) -> Mined:
+        if not corpus.size:
+            raise DataError("no reviews", expected="at least one review with user, item and text")
+        self.tell("choosing statements", 0, None)
+        records = self.records(corpus)
+        taken, coverage = self.statements(corpus, records)
+        self.tell("choosing quotes", 0, None)
+        best = pick(taken)
+        text = np.memmap(spool, np.uint8, mode="r")
+        starts, lengths = best["start"].to_numpy(), best["length"].to_numpy()
+        quotes = read_quotes(text, starts, lengths, self.language, self.rules.vulgar)
+        del text
+        self.reading.reject("not English", int(records["foreign"].sum()))
         pool = self.pool(taken, best.with_columns(sentence=quotes))
         return Mined.of(pool, self.rules, self.report, self.reading, time.perf_counter() - started, coverage)
 
@@ -150,11 +154,9 @@ class _Miner:
         self.reading.reject("copies of another review", int(copied.sum()))
         return table.with_columns(copied=copied)
 
-    def statements(
-        self, corpus: st.Corpus, records: pl.DataFrame, texts: dict[int, str]
-    ) -> tuple[pl.DataFrame, dict[str, float | int]]:
+    def statements(self, corpus: st.Corpus, records: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, float | int]]:
         """The mentions that make a statement, with its id, and how much of the reviews they cover."""
-        rules, language = self.rules, self.language
+        rules, language, texts = self.rules, self.language, corpus.texts
         fresh = records.filter(~pl.col("foreign") & ~pl.col("copied"))
         size = st.thresholds(fresh.height, fresh["item"].n_unique())
         limits = st.Thresholds(rules.min_count or size.count, rules.min_users, rules.min_items or size.items)
@@ -163,7 +165,7 @@ class _Miner:
             fresh.select("review", "user", "item", "rating", "time", "source", "score", "copy"), on="review"
         )
         self.report.sentences = mentions.height
-        nouns = st.learn_nouns(corpus, texts, language, rules.names)
+        nouns = st.learn_nouns(corpus, language, rules.names)
         mentions = st.senses(mentions, texts, language)
         mentions = st.aspects(mentions, texts, language, nouns, limits.count)
         mentions = self.drop("vulgar", mentions, self._vulgar(mentions), not rules.vulgar)
