@@ -14,7 +14,7 @@ from whyrank.data import CSR, Split, Triplets
 from whyrank.errors import DataError, ParameterError
 from whyrank.evaluation import beyond
 from whyrank.kernels.neighbours import jaccard, neighbours
-from whyrank.models import BPER, COUNTS, POP, RUCF, SHARE, Profile
+from whyrank.models import BPER, COUNTS, POP, SHARE, Profile
 from whyrank.ranking import bulk
 from whyrank.ranking.bulk import explain_file
 from whyrank.ranking.evidence import evidence
@@ -67,21 +67,6 @@ def test_neighbours_agree_with_all_pairs(sets: list[set[int]], k: int) -> None:
         expected = [other for _, other in sorted((np.float32(v), o) for v, o in alike)][:k]
         assert [number for number in found[row].tolist() if number >= 0] == expected
         assert (np.diff(values[row]) <= 0).all()
-
-
-def test_rucf_agrees_with_the_papers_equation(split: Split) -> None:
-    model = RUCF().fit(split)
-    train = split.train
-    said = {u: set(train.user_explanations.row(u).tolist()) for u in range(len(train.users))}
-    for user, item in zip(split.test.record_user[:20], split.test.record_item[:20], strict=True):
-        scores = np.zeros(len(train.explanations))
-        for other in train.item_users.row(item):
-            if other != user:
-                similarity = len(said[user] & said[other]) / len(said[user] | said[other])
-                for explanation in said[other]:
-                    scores[explanation] += similarity
-        ranked = rank(model, np.array([user], np.int32), np.array([item], np.int32), 10)
-        assert np.allclose(ranked.scores[0], np.sort(scores)[::-1][:10], atol=1e-5)
 
 
 def test_polarity_keeps_one_side_only(model: BPER, split: Split) -> None:

@@ -194,3 +194,8 @@ def sharing(passes: tuple[Pass, ...], table: str) -> int:
     The paper's joint update regularizes such a row once a draw; separate passes give each its share.
     """
     return sum(table in one.tables for one in passes)
+
+
+def sharing_bias(passes: tuple[Pass, ...], table: str) -> int:
+    """In how many passes a triplet's own bias of this table takes part: those whose columns the table has."""
+    return sum(isinstance(one, PairwisePass) and one.columns == table for one in passes)
