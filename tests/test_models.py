@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from whyrank.data import Split, Triplets
-from whyrank.errors import NotFitted, ParameterError, UnknownId
+from whyrank.errors import DataError, NotFitted, ParameterError, UnknownId
 from whyrank.evaluation import evaluate
 from whyrank.models import MODELS, Model, load
 from whyrank.ranking.rank import rank
@@ -190,3 +190,29 @@ def test_planted_structure_is_found(model: Model, split: Split) -> None:
         return
     popular = evaluate(MODELS["pop"]().fit(split), split).explanation["ndcg_paper"]
     assert evaluate(model, split).explanation["ndcg_paper"] > popular
+
+
+@pytest.mark.parametrize("name", ["counts", "profile", "profile-j"])
+def test_validation_records_of_their_own_vocabularies_are_found_by_id(name: str, data: Triplets) -> None:
+    chosen = data.take(np.arange(data.records - 200, data.records))
+    whole = MODELS[name]().fit(data, chosen)
+    elsewhere = Triplets.from_frame(chosen.frame())
+    assert len(elsewhere.users) < len(data.users)
+    strange = pl.DataFrame({"user": ["zz", data.users.ids[0]], "item": ["inn", "inn"], "explanation": ["e", "e"]})
+    more = Triplets.from_frame(pl.concat([chosen.frame().select("user", "item", "explanation"), strange]))
+    for validation in (elsewhere, more):
+        found = MODELS[name]().fit(data, validation)
+        for fitted in whole.fitted:
+            assert np.array_equal(getattr(found, f"{fitted}_"), getattr(whole, f"{fitted}_"))
+    with pytest.raises(DataError, match="no validation record"):
+        MODELS[name]().fit(data, Triplets.from_frame(strange))
+
+
+def test_what_is_not_triplets_is_refused_by_name(split: Split) -> None:
+    frame = split.train.frame()
+    model = MODELS["bper"](epochs=1).fit(split)
+    for call in (model.fit, model.fold_in, model.partial_fit, lambda given: model.fit(split, given)):
+        with pytest.raises(ParameterError, match=r"not DataFrame; whyrank.read makes"):
+            call(frame)
+    with pytest.raises(ParameterError, match="fold_in takes Triplets"):
+        MODELS["pop"]().fit(split).fold_in(frame)

@@ -164,6 +164,30 @@ class Triplets:
             sentences=None if self.sentences is None or entries is None else self.sentences.gather(entries),
         )
 
+    def renumbered(self, like: Triplets) -> Triplets:
+        """The same records under the vocabularies of `like`; what is unknown there is left out."""
+        ours, theirs = ((each.users, each.items, each.explanations) for each in (self, like))
+        if all(own is known for own, known in zip(ours, theirs, strict=True)):
+            return self
+        user, item, said = (
+            known.numbers(own.ids, missing="negative")[numbers]
+            for own, known, numbers in zip(
+                ours, theirs, (self.record_user, self.record_item, self.explanation), strict=True
+            )
+        )
+        record = self.record_explanations.rows_of_entries()
+        known = (said >= 0) & (user[record] >= 0) & (item[record] >= 0)
+        kept, place = np.unique(record[known], return_inverse=True)
+        return Triplets(
+            *theirs,
+            record_user=user[kept],
+            record_item=item[kept],
+            record_explanations=CSR.from_pairs(place, said[known], len(kept), len(like.explanations)),
+            texts=like.texts,
+            rating=None if self.rating is None else self.rating[kept],
+            time=None if self.time is None else self.time[kept],
+        )
+
     def filtered(
         self, *, user_pairs: int = 1, item_pairs: int = 1, explanation_uses: int = 1, rounds: int = 1000
     ) -> Triplets:

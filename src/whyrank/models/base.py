@@ -16,7 +16,7 @@ from whyrank import artifacts
 from whyrank.data.catalog import Catalog
 from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
-from whyrank.errors import ArtifactError, NotFitted, ParameterError
+from whyrank.errors import ArtifactError, DataError, NotFitted, ParameterError
 from whyrank.models import parameters
 from whyrank.ranking.form import Block, Bonus, Floats, Numbers
 from whyrank.ranking.options import Options
@@ -88,19 +88,23 @@ class Model:
         """Learn from triplets (of a split: its training part), forgetting what was learned before.
 
         `run` says how: threads, progress, checkpoints. It never changes the result. Models that can stop early or tune
-        themselves use `validation`, and hold out some records of `train` where it is not given.
+        themselves use `validation`, and hold out some records of `train` where it is not given. Its ids are looked up
+        in `train`; records of users, items or explanations that are not there are left out.
         """
         from whyrank.training import Run
 
         parameters.check(self)
-        if not isinstance(train, Triplets | Split):
-            raise ParameterError(
-                f"fit takes Triplets or a Split, not {type(train).__name__}; "
-                "whyrank.read makes them of a file, Triplets.from_frame of a table"
-            )
+        if not isinstance(train, Split):
+            require_triplets("fit", train, "Triplets or a Split")
+        if validation is not None:
+            require_triplets("fit", validation, "a validation part of Triplets")
         if isinstance(train, Split):
             validation = train.validation if validation is None else validation
             train = train.train
+        if validation is not None and validation.records:
+            validation = validation.renumbered(train)
+            if not validation.records:
+                raise DataError("no validation record has ids of the training data", expected="records of the same data")
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self._forget()
@@ -121,6 +125,7 @@ class Model:
         out, so that nothing counts twice. The model itself grows, and is returned.
         """
         self._check_fitted()
+        require_triplets("fold_in", new)
         known = self.catalog_
         users, items = (
             vocabulary.numbers(own.ids, missing="negative")
@@ -278,3 +283,11 @@ class Model:
     def _check_fitted(self) -> None:
         if not hasattr(self, "catalog_"):
             raise NotFitted(f"this {type(self).__name__} is not fitted yet; call fit first")
+
+
+def require_triplets(method: str, given: object, wanted: str = "Triplets") -> None:
+    if not isinstance(given, Triplets):
+        raise ParameterError(
+            f"{method} takes {wanted}, not {type(given).__name__}; "
+            "whyrank.read makes Triplets of a file, Triplets.from_frame of a table"
+        )

@@ -12,7 +12,7 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError
-from whyrank.models.base import Model
+from whyrank.models.base import Model, require_triplets
 from whyrank.models.parameters import parameter
 from whyrank.ranking.form import Floats
 from whyrank.training import Pass, Run, Settings, Storage, Table, fold_in, grow, train
@@ -93,6 +93,7 @@ class FactorModel(Model):
     def partial_fit(self, new: Triplets, epochs: int = 50, run: Run | None = None) -> Self:
         """Go on learning from further triplets, which may hold new users, items and explanations."""
         self._check_fitted()
+        require_triplets("partial_fit", new)
         run = run or Run()
         catalog = self.catalog_.grown(new, explanations=True)
         triplets = in_terms_of(new, catalog)
