@@ -138,6 +138,13 @@ def test_the_loss_of_the_engine_is_told_as_it_is_here(data: Triplets, tmp_path: 
     assert there.losses == here.losses
 
 
+def test_fewer_epochs_than_are_in_the_store_are_refused(data: Triplets, tmp_path: Path) -> None:
+    parts = put_data(data, Store.at(tmp_path / "store"))
+    fit(OneProcess(), BPER(factors=4, epochs=3), parts, tmp_path / "there")
+    with pytest.raises(ArtifactError, match="holds 3 epochs and only 2 are asked for"):
+        fit(OneProcess(), BPER(factors=4, epochs=2), parts, tmp_path / "there", Run(resume=True))
+
+
 class Heard(Monitor):
     """Remembers the loss of every epoch."""
 

@@ -157,6 +157,24 @@ def test_more_epochs_go_on_from_a_finished_run(tmp_path: Path) -> None:
     assert longer.values.tobytes() == train(*quick(epochs=6)).values.tobytes()
 
 
+def test_fewer_epochs_than_a_checkpoint_holds_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "run.safetensors"
+    train(*quick(epochs=6), checkpoint=file)
+    with pytest.raises(ArtifactError, match="holds 6 epochs and only 4 are asked for"):
+        train(*quick(epochs=4), checkpoint=file, resume=True)
+    again = train(*quick(epochs=6), checkpoint=file, resume=True)
+    assert again.values.tobytes() == train(*quick(epochs=6)).values.tobytes()
+
+
+def test_a_checkpoint_belongs_to_the_tables_that_its_run_started_from(tmp_path: Path) -> None:
+    file, (tables, passes, chosen) = tmp_path / "run.safetensors", quick(epochs=3)
+    train(tables, passes, chosen, start=Storage.started(tables, 1, 0.1), checkpoint=file)
+    for other in (None, Storage.started(tables, 2, 0.1)):
+        with pytest.raises(ArtifactError, match="other data or settings"):
+            train(tables, passes, chosen, start=other, checkpoint=file, resume=True)
+    train(tables, passes, chosen, start=Storage.started(tables, 1, 0.1), checkpoint=file, resume=True)
+
+
 def test_the_loss_on_the_sample_falls() -> None:
     seen = Watch()
     train(*quick("bper-j", epochs=20), monitors=[seen])

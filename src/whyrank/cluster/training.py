@@ -18,6 +18,7 @@ from whyrank.cluster.solver import ClusterSolver, Job
 from whyrank.cluster.store import Store
 from whyrank.errors import ArtifactError, TrainingError
 from whyrank.training import Epoch, Monitor, Run
+from whyrank.training.checkpoint import require_reachable
 from whyrank.training.loop import LARGEST
 
 MANIFEST = "manifest"
@@ -71,6 +72,7 @@ class _Training:
             return None
         if found["fingerprint"] != self.mark:
             raise ArtifactError(f"{self.store.url}: belongs to other data or settings; remove it or leave out --resume")
+        require_reachable(self.store.url, int(found["epoch"]), self.settings.epochs)
         return State(self.store, int(found["epoch"]), self.shards)
 
     def from_state(self, state: State | None) -> State:

@@ -24,7 +24,7 @@ from whyrank.ranking.form import Block, Floats, Numbers, two_sides
 from whyrank.text.checkpoint import Checkpoint
 from whyrank.text.cold import borrowed, nearest
 from whyrank.text.encoder import Encoder
-from whyrank.text.features import Preparation, checked, in_order
+from whyrank.text.features import Preparation, checked, in_order, one_blas_thread
 from whyrank.text.frozen import SIDES, Arrays, Settings, Trainer, start, start_from
 from whyrank.text.fusion import FUSIONS
 from whyrank.text.held_out import HeldOutTrainer, parted
@@ -167,7 +167,8 @@ class BPERPlus(Model):
         return preparation.apply(tuned.encode(trainer.texts))
 
     def _train(self, trainer: Trainer, run: Run) -> None:
-        vectors = hashlib.sha256(self.feature_mean_.tobytes() + self.feature_projection_.tobytes()).hexdigest()
+        given = (self.feature_mean_, self.feature_projection_, trainer.features, self.encoder_digest_)
+        vectors = hashlib.sha256(b"".join(array.tobytes() for array in given)).hexdigest()
         facts = {"data": self.data_digest_, "vectors": vectors, **self._stored_parameters()}
         checkpoint = Checkpoint(run.checkpoint, facts)
         resumed, done, last = checkpoint.load(trainer.state()) if run.resume else None, 0, trainer.settings.epochs
@@ -321,7 +322,8 @@ class BPERPlus(Model):
 
     def text_vectors(self) -> Floats:
         """o_e^BERT: the linear layer's view of what each explanation says."""
-        vectors: Floats = self.explanation_features_ @ self.text_layer_ + self.text_shift_
+        with one_blas_thread():
+            vectors: Floats = self.explanation_features_ @ self.text_layer_ + self.text_shift_
         return vectors
 
     def keys(self) -> Floats:
