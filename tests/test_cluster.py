@@ -138,6 +138,22 @@ def test_the_loss_of_the_engine_is_told_as_it_is_here(data: Triplets, tmp_path: 
     assert there.losses == here.losses
 
 
+@pytest.mark.parametrize("kind", [CD, PITF, CDJ])
+def test_pairs_with_several_records_are_learned_as_they_are_here(
+    data: Triplets, tmp_path: Path, kind: type[Model]
+) -> None:
+    twice = data.frame(record=True).with_columns(item=pl.col("item").str.slice(0, 2))  # few items: pairs come again
+    repeated = Triplets.from_frame(twice)
+    assert repeated.user_items.counts.max() > 1
+    settings = {"factors": 5, "epochs": 2, "shards": 3, "learning_rate": 0.05}
+    here, there = Heard(), Heard()
+    mine = model_arrays(kind(**settings).fit(repeated, run=Run(monitors=(here,))).save(tmp_path / "here"))
+    parts = put_data(repeated, Store.at(tmp_path / "store"))
+    made = fit(OneProcess(), kind(**settings), parts, tmp_path / "there", Run(monitors=(there,)))
+    assert model_arrays(made) == mine
+    assert there.losses == here.losses
+
+
 def test_fewer_epochs_than_are_in_the_store_are_refused(data: Triplets, tmp_path: Path) -> None:
     parts = put_data(data, Store.at(tmp_path / "store"))
     fit(OneProcess(), BPER(factors=4, epochs=3), parts, tmp_path / "there")

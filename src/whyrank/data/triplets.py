@@ -164,28 +164,33 @@ class Triplets:
             sentences=None if self.sentences is None or entries is None else self.sentences.gather(entries),
         )
 
+    def without(self, triplets: NDArray[np.bool_]) -> Triplets:
+        """All but the marked triplets; records of which nothing is left go, too."""
+        left = ~triplets
+        records, place = np.unique(self.record_explanations.rows_of_entries()[left], return_inverse=True)
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(records)))])
+        said = CSR(indptr, self.explanation[left], self.record_explanations.counts[left])
+        sentences = None if self.sentences is None else self.sentences.filter(pl.Series(left))
+        return replace(self.take(records), record_explanations=said, sentences=sentences)
+
     def renumbered(self, like: Triplets) -> Triplets:
         """The same records under the vocabularies of `like`; what is unknown there is left out."""
-        ours, theirs = ((each.users, each.items, each.explanations) for each in (self, like))
-        if all(own is known for own, known in zip(ours, theirs, strict=True)):
+        pairs = ((self.users, like.users), (self.items, like.items), (self.explanations, like.explanations))
+        if all(own is known for own, known in pairs):
             return self
-        user, item, said = (
-            known.numbers(own.ids, missing="negative")[numbers]
-            for own, known, numbers in zip(
-                ours, theirs, (self.record_user, self.record_item, self.explanation), strict=True
-            )
-        )
-        record = self.record_explanations.rows_of_entries()
-        known = (said >= 0) & (user[record] >= 0) & (item[record] >= 0)
-        kept, place = np.unique(record[known], return_inverse=True)
-        return Triplets(
-            *theirs,
-            record_user=user[kept],
-            record_item=item[kept],
-            record_explanations=CSR.from_pairs(place, said[known], len(kept), len(like.explanations)),
+        users, items, pool = (known.numbers(own.ids, missing="negative") for own, known in pairs)
+        left = self.without((users[self.user] < 0) | (items[self.item] < 0) | (pool[self.explanation] < 0))
+        record, said = left.record_explanations.rows_of_entries(), pool[left.explanation]
+        return replace(
+            left,
+            users=like.users,
+            items=like.items,
+            explanations=like.explanations,
+            record_user=users[left.record_user],
+            record_item=items[left.record_item],
+            record_explanations=CSR.from_pairs(record, said, left.records, len(like.explanations)),
             texts=like.texts,
-            rating=None if self.rating is None else self.rating[kept],
-            time=None if self.time is None else self.time[kept],
+            sentences=None,
         )
 
     def filtered(

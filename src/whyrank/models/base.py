@@ -135,8 +135,14 @@ class Model:
         grown = known.grown(new)
         self._grow(grown)
         self.catalog_ = grown
+        if new.records:
+            self._took_in(new.digest())
         self._forget()
         return self
+
+    def _took_in(self, digest: str) -> None:
+        """The data that the model says it comes from is what it was fitted to, and then more."""
+        self.data_digest_ = hashlib.sha256(f"{self.data_digest_} {digest}".encode()).hexdigest()
 
     def _grow(self, catalog: Catalog) -> None:
         """Make room for the users and items that a catalog has beyond the model's; some models need none."""

@@ -293,6 +293,8 @@ class BPERPlus(Model):
             more = features if name == "explanation_features" else np.zeros((new, *values.shape[1:]), np.float32)
             setattr(self, f"{name}_", np.concatenate([values, more]))
         self._warm_up(np.arange(old, old + new), np.flatnonzero(catalog.popularity))
+        if new:
+            self._took_in(hashlib.sha256(repr((ids, texts)).encode() + features.tobytes()).hexdigest())
         self._forget()
 
     def _warm_up(self, cold: NDArray[np.int64], warm: NDArray[np.int64]) -> None:

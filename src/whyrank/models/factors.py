@@ -91,15 +91,19 @@ class FactorModel(Model):
         )
 
     def partial_fit(self, new: Triplets, epochs: int = 50, run: Run | None = None) -> Self:
-        """Go on learning from further triplets, which may hold new users, items and explanations."""
+        """Go on learning from further triplets, which may hold new users, items and explanations.
+
+        Triplets of pairs that are known already are learned from again; what has been counted is not counted twice.
+        """
         self._check_fitted()
         require_triplets("partial_fit", new)
         run = run or Run()
-        catalog = self.catalog_.grown(new, explanations=True)
+        catalog = self.catalog_.grown(self.catalog_.uncounted(new), explanations=True)
         triplets = in_terms_of(new, catalog)
         start = grow(self._storage(), self.tables(triplets), self.seed, self.factor_range)
         self._learn(triplets, replace(self.settings(run), epochs=epochs), run, start)
         self.catalog_ = catalog
+        self._took_in(new.digest())
         self._forget()
         return self
 
