@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -44,7 +46,9 @@ from whyrank.models import (
     ProfileJ,
 )
 from whyrank.models.factors import FactorModel
+from whyrank.models.parameters import values
 from whyrank.training import Epoch, Monitor, Run, Storage
+from whyrank.training.softmax import SoftmaxTraining
 
 
 @pytest.mark.parametrize("where", ["folder", "memory://whyrank-test"])
@@ -142,8 +146,7 @@ def test_the_loss_of_the_engine_is_told_as_it_is_here(data: Triplets, tmp_path: 
 def test_pairs_with_several_records_are_learned_as_they_are_here(
     data: Triplets, tmp_path: Path, kind: type[Model]
 ) -> None:
-    twice = data.frame(record=True).with_columns(item=pl.col("item").str.slice(0, 2))  # few items: pairs come again
-    repeated = Triplets.from_frame(twice)
+    repeated = replace(data, record_item=data.record_item % np.int32(5))  # few items: pairs come again
     assert repeated.user_items.counts.max() > 1
     settings = {"factors": 5, "epochs": 2, "shards": 3, "learning_rate": 0.05}
     here, there = Heard(), Heard()
@@ -170,6 +173,59 @@ class Heard(Monitor):
     def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
         self.losses.append((epoch.number, epoch.loss))
         return False
+
+
+class StopAfter(Monitor):
+    """Wants no epoch after the given one, of any training; counts those of each curve."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch, self.seen = epoch, {"loss": 0, "item_loss": 0}
+
+    def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
+        self.seen[epoch.curve] += 1
+        return epoch.number >= self.epoch
+
+
+def test_a_monitor_stops_every_kind_of_training(
+    data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = OneProcess()
+    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    parts = put_data(data, Store.at(tmp_path / "store"))
+    flagship = {"factors": 4, "epochs": 4, "item_epochs": 5}
+    expected = {"bper": {"loss": 2, "item_loss": 0}, "profile-j": {"loss": 3, "item_loss": 2}}  # of two racers one goes on
+    for model in (BPER(factors=4, epochs=5), ProfileJ(**flagship)):
+        here, there = StopAfter(2), StopAfter(2)
+        fitted = type(model)(**values(model)).fit(data, run=Run(monitors=(here,)))
+        made = fit(cluster, model, parts, tmp_path / "there", Run(monitors=(there,)))
+        assert here.seen == there.seen == expected[model.id]
+        assert model_arrays(made) == model_arrays(fitted.save(tmp_path / "here"))
+
+
+def test_a_flagship_that_a_monitor_stopped_goes_on_to_the_same_bits(data: Triplets, tmp_path: Path) -> None:
+    settings = {"factors": 4, "epochs": 3, "item_epochs": 3}
+    whole, checkpoint = ProfileJ(**settings).fit(data), tmp_path / "checkpoint"
+    stopped = StopAfter(1)
+    ProfileJ(**settings).fit(data, run=Run(monitors=(stopped,), checkpoint=checkpoint))
+    assert stopped.seen == {"loss": 2, "item_loss": 1}
+    resumed = ProfileJ(**settings).fit(data, run=Run(checkpoint=checkpoint, resume=True))
+    for name in ProfileJ.fitted:
+        assert np.array_equal(getattr(resumed, f"{name}_"), getattr(whole, f"{name}_")), name
+
+
+def test_the_tables_of_a_candidate_that_lost_are_let_go_of(data: Triplets) -> None:
+    alive = []
+
+    class Count(Monitor):
+        def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
+            gc.collect()
+            alive.append(sum(isinstance(each, SoftmaxTraining) for each in gc.get_objects()))
+            return False
+
+    gc.collect()
+    before = sum(isinstance(each, SoftmaxTraining) for each in gc.get_objects())
+    Profile(factors=4, epochs=3).fit(data, run=Run(monitors=(Count(),)))
+    assert [count - before for count in alive][:3] == [1, 2, 1]
 
 
 FLAGSHIP = {"factors": 4, "epochs": 2, "item_epochs": 2}

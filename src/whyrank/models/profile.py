@@ -29,7 +29,7 @@ from whyrank.kernels import profile as kernels
 from whyrank.kernels.evidence import Strength
 from whyrank.kernels.metrics import hits
 from whyrank.models.counts import EvidenceModel, held_out, quality, sampled
-from whyrank.models.courses import Checkpoint, Course, Work, best_of
+from whyrank.models.courses import Checkpoint, Course, Work, race
 from whyrank.models.parameters import parameter
 from whyrank.ranking.evidence import similar_items
 from whyrank.ranking.form import Block, Floats, Numbers
@@ -72,18 +72,18 @@ class Profile(EvidenceModel):
     stages: ClassVar[dict[str, int]] = {"reasons": len(RACE)}  # how many courses start in each
 
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
-        """Stage by stage: of several courses the one that is best after its start goes on until it is over."""
+        """Stage by stage: of several courses the one that is best after its start goes on until it is over.
+
+        A monitor stops a stage, during the race as soon as it is decided, and is asked again in the next.
+        """
         saved = Checkpoint.of(self, train, validation, run)
         learn, check = held_out(train, validation)
         catalog, self.catalog_ = self.catalog_, Catalog.of(learn)
         for stage, racers in self.stages.items():
             work = self.work(stage, learn, check, run)
-            course = saved.course(work, stage)
-            if course is None:
-                courses = [work.start(racer) for racer in range(racers)]
-                course = courses[best_of(courses)]
+            course = saved.course(work, stage) or race(work, racers)
             saved.keep(stage, course)
-            while not course.over:
+            while not (course.over or work.stopped):
                 work.go_on(course)
                 saved.keep(stage, course)
             self.keep_stage(stage, course.best)
@@ -122,17 +122,16 @@ class Profile(EvidenceModel):
         *,
         curve: str = "loss",
         racer: int = 0,
-    ) -> None:
-        """An epoch of a training (or its rest, or so many steps of it); monitors hear of it when it is over."""
+    ) -> bool:
+        """An epoch of a training (or its rest, or so many steps of it); whether monitors want to stop after it."""
         begin, before = time.perf_counter(), training.done
         loss = training.epoch(steps)
         if training.done:
-            return
+            return False
         seconds = time.perf_counter() - begin
         updates = training.task.source.entries * (1 - before / training.task.source.records) / seconds
         epoch = Epoch(training.epochs, of, loss, updates, seconds, seconds * (of - training.epochs), curve, racer)
-        for monitor in run.monitors:
-            monitor.on_epoch(epoch, None)
+        return any([monitor.on_epoch(epoch, None) for monitor in run.monitors])  # noqa: C419 - ask all
 
     def _keep(self, state: State) -> None:
         self.vectors_, self.bias_ = state.keys, state.bias
@@ -230,7 +229,7 @@ class Reasons:
 
     def __init__(self, model: Profile, task: Task, check: Triplets, run: Run) -> None:
         self.model, self.task, self.check, self.run = model, task, check, run
-        self.settings = model.settings(task.source.records, run)
+        self.settings, self.stopped = model.settings(task.source.records, run), False
         self.penalties = RACE if self.task.words is None else RACE_WITH_WORDS
 
     def training(self, racer: int) -> SoftmaxTraining:
@@ -240,12 +239,12 @@ class Reasons:
     def start(self, racer: int) -> Course:
         training = self.training(racer)
         steps = race_steps(self.task.source.records, self.settings)
-        self.model.epoch(training, self.run, self.model.epochs, steps, racer=racer)
+        self.stopped |= self.model.epoch(training, self.run, self.model.epochs, steps, racer=racer)
         state, epochs = training.state(), training.epochs
         return Course(training, state, self._quality(state), epochs, epochs >= self.model.epochs, racer)
 
     def go_on(self, course: Course) -> None:
-        self.model.epoch(course.training, self.run, self.model.epochs, racer=course.racer)
+        self.stopped |= self.model.epoch(course.training, self.run, self.model.epochs, racer=course.racer)
         now = course.training.state()
         score = self._quality(now)
         fallen = score < FALL * course.score and course.training.epochs > 1
@@ -263,7 +262,7 @@ class Items:
 
     def __init__(self, model: ProfileJ, task: Task, check: Asked, run: Run) -> None:
         self.model, self.task, self.check, self.run = model, task, check, run
-        self.settings = model.item_settings(task.source.records, run)
+        self.settings, self.stopped = model.item_settings(task.source.records, run), False
 
     def training(self, racer: int) -> SoftmaxTraining:
         return SoftmaxTraining(self.task, self.settings)
@@ -273,7 +272,7 @@ class Items:
         return Course(training, training.state(), -1.0, 0, over=False)
 
     def go_on(self, course: Course) -> None:
-        self.model.epoch(course.training, self.run, self.model.item_epochs, curve="item_loss")
+        self.stopped |= self.model.epoch(course.training, self.run, self.model.item_epochs, curve="item_loss")
         now = course.training.state()
         self.model.keep_stage("items", now)
         score = item_quality(self.model, self.check)
