@@ -14,7 +14,7 @@ from whyrank.data import CSR, Split, Triplets
 from whyrank.errors import DataError, ParameterError
 from whyrank.evaluation import beyond
 from whyrank.kernels.neighbours import jaccard, neighbours
-from whyrank.models import BPER, COUNTS, POP, SHARE, Profile
+from whyrank.models import BPER, COUNTS, POP, RAND, SHARE, Profile
 from whyrank.ranking import bulk
 from whyrank.ranking.bulk import explain_file
 from whyrank.ranking.evidence import evidence
@@ -269,3 +269,19 @@ def test_lists_that_are_short_are_as_personal_as_they_differ() -> None:
     short = np.array([[1, 2, -1, -1], [1, 2, -1, -1]], np.int32)
     assert beyond.personalization(short, np.array([0, 1])) == 0.0
     assert beyond.personalization(np.full((2, 4), -1, np.int32), np.array([0, 1])) == 0.0
+
+
+@pytest.mark.parametrize("options", [{"grounded": True}, {"polarity": "positive"}, {"banned": ["the"]}])
+def test_random_reasons_stay_random_among_those_that_are_allowed(
+    split: Split, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whyrank.ranking.rank.WHOLE", 3 * len(split.data.explanations))
+    model, pool = RAND(seed=5).fit(split), len(split.data.explanations)
+    pairs = split.test.frame().select("user", "item").unique(maintain_order=True).head(10)
+    allowed = POP().fit(split).explain_many(pairs, pool, **options)
+    everything = model.explain_many(pairs, pool)
+    expected = everything.join(allowed, on=["user", "item", "explanation"], how="semi", maintain_order="left")
+    found = model.explain_many(pairs, 4, **options)
+    for pair, rows in expected.group_by("user", "item", maintain_order=True):
+        mine = found.filter((pl.col("user") == pair[0]) & (pl.col("item") == pair[1]))
+        assert mine["explanation"].to_list() == rows["explanation"].to_list()[:4]

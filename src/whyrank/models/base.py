@@ -47,6 +47,7 @@ class Model:
     summary: ClassVar[str]
     ranks_items: ClassVar[bool] = False
     fitted: ClassVar[tuple[str, ...]] = ()  # names of the learned arrays, without the trailing underscore
+    scores_n: ClassVar[bool] = False  # whether `bonus` is for its n best alone, of which a larger n has more
     rows: ClassVar[Mapping[str, str]] = {}  # those that kernels look into by number: of users, items or explanations
 
     # -- what a model defines ------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ class RAND(Model):
 
     id = "rand"
     summary = "random explanations"
+    scores_n = True
 
     seed: int = parameter(0, "every list is drawn from this", at_least=0)
 
