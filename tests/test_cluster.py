@@ -6,6 +6,7 @@ import gc
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -258,6 +259,31 @@ def test_the_flagship_learns_the_same_bits_from_parts(
     assert cluster.tasks.count("choose") == 1
     with pytest.raises(ArtifactError, match="other data or settings"):
         fit(cluster, ProfileJ(**FLAGSHIP | {"factors": 5}), parts, tmp_path / "again", resumed)
+
+
+@pytest.mark.parametrize("model", [ProfileJ(**FLAGSHIP), BPER(factors=4, epochs=2)], ids=lambda m: m.id)
+def test_a_split_folder_is_learned_from_as_it_is_here(
+    data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Model
+) -> None:
+    cluster = OneProcess()
+    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    monkeypatch.setattr("whyrank.cluster.session.connect", lambda address: nullcontext(cluster))
+    data.split(seed=1).write(tmp_path / "split")
+    settings = [part for name, value in values(model).items() for part in ("--set", f"{name}={value}")]
+    for name, how in (("here", []), ("there", ["--ray", "local"])):
+        with pytest.raises(SystemExit) as ended:
+            main(["fit", str(tmp_path / "split"), "--model", model.id, *settings, *how, "-o", str(tmp_path / name)])
+        assert ended.value.code == 0
+    assert model_arrays(tmp_path / "there") == model_arrays(tmp_path / "here")
+
+
+def test_more_threads_than_a_machine_has_are_an_error_at_once(data: Triplets, tmp_path: Path) -> None:
+    parts = put_data(data, Store.at(tmp_path / "store"))
+    for model in (ProfileJ(**FLAGSHIP), BPER(epochs=1)):
+        cluster = OneProcess()
+        with pytest.raises(ClusterError, match="3 threads of one machine are asked for"):
+            fit(cluster, model, parts, tmp_path / "there", Run(threads=3))
+        assert not cluster.tasks
 
 
 def test_the_flagship_learns_from_everything_where_nothing_can_be_held_out(

@@ -77,13 +77,16 @@ class Standing:
     told: dict[str, Any] | None
 
 
-def fit_profile(cluster: Cluster, model: Profile, data: Dataset, output: Path, run: Run) -> Path:
+def fit_profile(
+    cluster: Cluster, model: Profile, data: Dataset, output: Path, run: Run, validation: Dataset | None
+) -> Path:
     """Fit and save as `Model.fit` and `Model.save` would; `run.resume` goes on after the last epoch in the store."""
-    mark = digest({"format": FORMAT, "model": model.id, "parameters": values(model), "data": data.digest})
+    digests = {"data": data.digest, "validation": validation.digest if validation else ""}
+    mark = digest({"format": FORMAT, "model": model.id, "parameters": values(model), **digests})
     manifest = (data.store.read_document(f"{FOLDER}/manifest") if run.resume else None) or {"mark": mark, "stages": {}}
     if manifest["mark"] != mark:
         raise ArtifactError(f"{data.store.url}: belongs to other data or settings; remove it or leave out --resume")
-    plan = Plan(retried(lambda: hold_out(cluster, data)), model.id, dict(values(model)), run.threads or 1)
+    plan = Plan(retried(lambda: hold_out(cluster, data, validation)), model.id, dict(values(model)), run.threads or 1)
 
     def standings(task: Callable[..., Standing], *each: tuple[Any, ...]) -> tuple[list[Standing], bool]:
         """What comes of tasks that run side by side, and whether monitors want to stop after their epochs."""
