@@ -118,7 +118,7 @@ class Catalog:
             mean_rating=rating,
             user_explanations=_merged(self.user_explanations, user, said, len(users), len(pool)),
             item_explanations=_merged(self.item_explanations, item, said, len(items), len(pool)),
-            user_items=_merged(self.user_items, *(each[fresh_pair] for each in seen), len(users), len(items)),
+            user_items=_merged(self.user_items, seen[0][fresh_pair], seen[1][fresh_pair], len(users), len(items)),
         )
 
     def uncounted(self, new: Triplets) -> Triplets:
@@ -211,7 +211,7 @@ def _vocabulary(table: pl.DataFrame, name: str) -> Vocabulary:
 
 
 def _column(table: pl.DataFrame, name: str) -> pl.Series:
-    if table[name].dtype != pl.String or table[name].null_count():
+    if name not in table.columns or table[name].dtype != pl.String or table[name].null_count():
         raise ValueError(f"{name} is not a column of texts")
     return table[name]
 

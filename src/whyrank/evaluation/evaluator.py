@@ -75,7 +75,8 @@ def evaluate(
     if k < 1:
         raise ParameterError(f"k is {k}; use at least 1")
     if isinstance(test, Split):
-        test, known = test.test, test.validation if known is None else known
+        known = test.validation if known is None else known
+        test = test.test
     if not test.records:
         raise DataError("the test part is empty", expected="at least one record")
     model._check_fitted()

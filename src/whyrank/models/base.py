@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from whyrank.ranking.recommend import Recommendation, RecommendedPair
     from whyrank.training import Run
 
+Shape = tuple[int | None, ...]  # None where any size will do
 Kept = TypeVar("Kept")
 Other = TypeVar("Other", bound="Model")
 
@@ -48,12 +49,16 @@ class Model:
     ranks_items: ClassVar[bool] = False
     fitted: ClassVar[tuple[str, ...]] = ()  # names of the learned arrays, without the trailing underscore
     scores_n: ClassVar[bool] = False  # whether `bonus` is for its n best alone, of which a larger n has more
-    rows: ClassVar[Mapping[str, str]] = {}  # those that kernels look into by number: of users, items or explanations
+    types: ClassVar[Mapping[str, type]] = {}  # of learned arrays that are not of float32
 
     # -- what a model defines ------------------------------------------------------------------------------------------
 
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
         raise NotImplementedError
+
+    def shapes(self) -> Mapping[str, Shape]:
+        """The shapes that learned arrays must have; kernels look into them by number and would follow it out of them."""
+        return {}
 
     def keys(self) -> Floats:
         """One row per explanation."""
@@ -264,11 +269,15 @@ class Model:
         return model
 
     def _check_restored(self) -> None:
-        """Raise unless keys and queries fit each other; the last user and item reach the ends of their tables."""
+        """Raise unless arrays have their shapes, and keys and queries fit each other."""
         catalog = self.catalog_
-        for name, of in self.rows.items():
-            if len(getattr(self, f"{name}_")) != len(getattr(catalog, of)):
-                raise ValueError(f"{name} of a size that does not fit the {of}")
+        for name, shape in self.shapes().items():
+            array = getattr(self, f"{name}_")
+            fits = len(array.shape) == len(shape) and all(
+                wanted in (None, size) for wanted, size in zip(shape, array.shape, strict=True)
+            )
+            if not fits or array.dtype != self.types.get(name, np.float32):
+                raise ValueError(f"{name} has the wrong size or type")
         users, items = (np.array([len(each) - 1], np.int32) for each in (catalog.users, catalog.items))
         asked = [(self.keys(), self.queries(users, items), len(catalog.explanations))]
         if self.ranks_items:

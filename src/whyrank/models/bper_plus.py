@@ -17,9 +17,9 @@ from whyrank import training
 from whyrank.data.catalog import Catalog
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ArtifactError, DataError, ParameterError
-from whyrank.models.base import Model
+from whyrank.models.base import Model, Shape
 from whyrank.models.bper import BPER
-from whyrank.models.parameters import parameter
+from whyrank.models.parameters import parameter, seed_parameter
 from whyrank.ranking.form import Block, Floats, Numbers, two_sides
 from whyrank.text.checkpoint import Checkpoint
 from whyrank.text.cold import borrowed, nearest
@@ -54,6 +54,7 @@ class BPERPlus(Model):
         *("user_factors", "item_factors", *PER_EXPLANATION, "text_layer", "text_shift", "fusion_weights"),
         *("feature_mean", "feature_projection", "encoder_weights", "encoder_digest"),
     )
+    types: ClassVar[Mapping[str, type]] = {"encoder_digest": np.uint8}
 
     factors: int = parameter(20, "d: length of a vector of factors", at_least=1, at_most=4096)
     mu: float = parameter(0.7, "weight of the user's side when ranking", at_least=0, at_most=1)
@@ -96,7 +97,7 @@ class BPERPlus(Model):
     feature_ids: Iterable[object] | None = dataclasses.field(
         default=None, repr=False, metadata={"help": "the explanation of each row of features; None: the sorted ids"}
     )
-    seed: int = parameter(0, "every random choice comes from it", at_least=0)
+    seed: int = seed_parameter()
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -321,6 +322,19 @@ class BPERPlus(Model):
             setattr(self, f"{side}_factors_", np.vstack([known, found]))
 
     # -- scoring -------------------------------------------------------------------------------------------------------
+
+    def shapes(self) -> dict[str, Shape]:
+        catalog, d = self.catalog_, self.factors
+        pool, width = len(catalog.explanations), len(self.text_layer_)
+        mixed = sum(rows * columns for rows, columns in FUSIONS[self.fusion].shapes(d).values())
+        return {
+            **{"user_factors": (len(catalog.users), d), "item_factors": (len(catalog.items), d)},
+            **{"explanation_by_user": (pool, d), "explanation_by_item": (pool, d)},
+            **{"user_bias": (pool,), "item_bias": (pool,), "explanation_features": (pool, width)},
+            **{"text_layer": (width, d), "text_shift": (1, d), "fusion_weights": (mixed,)},
+            **{"feature_mean": (len(self.feature_projection_),), "feature_projection": (None, width)},
+            **{"encoder_weights": (None,), "encoder_digest": (None,)},
+        }
 
     def text_vectors(self) -> Floats:
         """o_e^BERT: the linear layer's view of what each explanation says."""

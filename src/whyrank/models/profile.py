@@ -28,15 +28,16 @@ from whyrank.data.triplets import Triplets
 from whyrank.kernels import profile as kernels
 from whyrank.kernels.evidence import Strength
 from whyrank.kernels.metrics import hits
+from whyrank.models.base import Shape
 from whyrank.models.counts import EvidenceModel, held_out, quality, sampled
 from whyrank.models.courses import Checkpoint, Course, Work, race
-from whyrank.models.parameters import parameter
+from whyrank.models.parameters import parameter, seed_parameter
 from whyrank.ranking.evidence import similar_items
 from whyrank.ranking.form import Block, Floats, Numbers
 from whyrank.ranking.rank import rank_items
 from whyrank.training import Epoch, Run
 from whyrank.training.records import Records, Side, Source
-from whyrank.training.softmax import SoftmaxSettings, SoftmaxTraining, State, Task
+from whyrank.training.softmax import START, SoftmaxSettings, SoftmaxTraining, State, Task
 from whyrank.training.vectors import Words
 
 # Penalties that race for an epoch or a part of it: (of vectors, of words' vectors); as many with words as without.
@@ -60,14 +61,14 @@ class Profile(EvidenceModel):
     id = "profile"
     summary = "popularity, evidence and profiles, trained by softmax (whyrank's own)"
     fitted: ClassVar[tuple[str, ...]] = ("vectors", "bias", "user_inputs", "item_inputs", "strengths")
-    rows: ClassVar[Mapping[str, str]] = {"user_inputs": "explanations", "item_inputs": "explanations"}
+    types: ClassVar[Mapping[str, type]] = {"strengths": np.float64}
 
     factors: int = parameter(32, "length of each side's profile", at_least=1, at_most=1024)
     epochs: int = parameter(5, "passes over the training data at most; it stops when validation falls", at_least=1)
     learning_rate: float = parameter(0.01, "of the first epoch", above=0)
     batch: int | None = parameter(None, "records a step at most; None: more of them the more there are", at_least=1)
     words: bool = parameter(True, "use the words of explanations")
-    seed: int = parameter(0, "every random choice comes from it", at_least=0)
+    seed: int = seed_parameter()
 
     stages: ClassVar[dict[str, int]] = {"reasons": len(RACE)}  # how many courses start in each
 
@@ -141,6 +142,11 @@ class Profile(EvidenceModel):
 
     # -- scoring -------------------------------------------------------------------------------------------------------
 
+    def shapes(self) -> dict[str, Shape]:
+        pool, d = len(self.catalog_.explanations), self.factors
+        of_explanations = {"vectors": (pool, 2 * d), "bias": (pool,), "user_inputs": (pool, d), "item_inputs": (pool, d)}
+        return {**of_explanations, "strengths": (len(START),)}
+
     def keys(self) -> Floats:
         return np.hstack([self.vectors_, self.bias_[:, None]])
 
@@ -173,7 +179,6 @@ class ProfileJ(Profile):
         *Profile.fitted,
         *("item_vectors", "item_bias", "item_by_item_inputs"),
     )
-    rows: ClassVar[Mapping[str, str]] = {**Profile.rows, "item_by_item_inputs": "items"}
 
     item_epochs: int = parameter(12, "passes for items at most; it stops when validation no longer rises", at_least=1)
 
@@ -213,6 +218,11 @@ class ProfileJ(Profile):
         popularity = np.bincount(catalog.user_items.indices, minlength=len(catalog.items))
         bias = np.log((popularity[known:] + 0.5) / max(popularity.sum(), 1)).astype(np.float32)
         self.item_bias_ = np.concatenate([self.item_bias_, bias])
+
+    def shapes(self) -> dict[str, Shape]:
+        items, d = len(self.catalog_.items), 2 * self.factors
+        of_items: dict[str, Shape] = {"item_vectors": (items, d), "item_bias": (items,)}
+        return super().shapes() | of_items | {"item_by_item_inputs": (items, d)}
 
     def item_keys(self) -> Floats:
         return np.hstack([self.item_vectors_, self.item_bias_[:, None]])
