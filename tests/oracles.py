@@ -91,10 +91,7 @@ class Parameters:
             E[e] = E[e] - rate * (x * side + reg * E[e])
             E[n] = E[n] - rate * (-x * side + reg * E[n])
 
-
-    def cd_j_step(
-        self, u: int, i: int, e: int, n: int, other: int, rate: float, reg: float, alpha: float
-    ) -> None:
+    def cd_j_step(self, u: int, i: int, e: int, n: int, other: int, rate: float, reg: float, alpha: float) -> None:
         """CD's and the items' objective together, in the order of Algorithm 2: user, items, explanations."""
         P, Q, E = self.f["user"], self.f["item"], self.f["explanation"]
         x = -alpha * sigmoid(-float((P[u] * Q[i]) @ (E[e] - E[n])))
@@ -105,9 +102,7 @@ class Parameters:
         E[e] = E[e] - rate * (x * P[u] * Q[i] + reg * E[e])
         E[n] = E[n] - rate * (-x * P[u] * Q[i] + reg * E[n])
 
-    def pitf_j_step(
-        self, u: int, i: int, e: int, n: int, other: int, rate: float, reg: float, alpha: float
-    ) -> None:
+    def pitf_j_step(self, u: int, i: int, e: int, n: int, other: int, rate: float, reg: float, alpha: float) -> None:
         """PITF's and the items' objective together, in the order of Algorithm 2."""
         P, Q, OU, OI = self.f["user"], self.f["item"], self.f["by_user"], self.f["by_item"]
         x = -alpha * sigmoid(-float(P[u] @ (OU[e] - OU[n]) + Q[i] @ (OI[e] - OI[n])))
@@ -152,7 +147,9 @@ def neighbour_scores(data: Triplets, user: int, item: int, by: str, size: int | 
     for number, (row, _) in enumerate(pairs):
         said.setdefault(row, set()).update(data.record_explanations.row(number).tolist())
     alike = {
-        row: len(said[own] & there) / len(said[own] | there) for row, there in said.items() if row != own and own in said
+        row: len(said[own] & there) / len(said[own] | there)
+        for row, there in said.items()
+        if row != own and own in said
     }
     ranked = sorted((value for value in alike.values() if value > 0), reverse=True)
     least = ranked[size - 1] if size is not None and len(ranked) >= size else 0.0

@@ -194,7 +194,10 @@ def test_a_monitor_stops_every_kind_of_training(
     monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
     parts = put_data(data, Store.at(tmp_path / "store"))
     flagship = {"factors": 4, "epochs": 4, "item_epochs": 5}
-    expected = {"bper": {"loss": 2, "item_loss": 0}, "profile-j": {"loss": 3, "item_loss": 2}}  # of two racers one goes on
+    expected = {
+        "bper": {"loss": 2, "item_loss": 0},
+        "profile-j": {"loss": 3, "item_loss": 2},
+    }  # of two racers one goes on
     for model in (BPER(factors=4, epochs=5), ProfileJ(**flagship)):
         here, there = StopAfter(2), StopAfter(2)
         fitted = type(model)(**values(model)).fit(data, run=Run(monitors=(here,)))
@@ -243,6 +246,8 @@ def test_the_flagship_learns_the_same_bits_from_parts(
     monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
     monkeypatch.setattr("whyrank.cluster.records.BATCHES", 5)
     monkeypatch.setattr("whyrank.models.profile.RACED", raced)
+    for room in ("models.profile", "cluster.records"):
+        monkeypatch.setattr(f"whyrank.{room}.ITEMS_SEEN", 5)
     mine = model_arrays(ProfileJ(**FLAGSHIP).fit(data, run=Run(monitors=(here,))).save(tmp_path / "here"))
     parts = put_data(data, store)
     assert model_arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "there", Run(monitors=(there,)))) == mine

@@ -222,7 +222,9 @@ def test_numbers_of_numpy_are_parameters_like_others(split: Split, tmp_path: Pat
     model = MODELS["bper"](factors=np.int64(3), epochs=np.int32(2), mu=np.float32(0.5), seed=np.uint8(1))
     run = Run(checkpoint=tmp_path / "checkpoint")
     model.fit(split, run=run)
-    plain = MODELS["bper"](factors=3, epochs=2, mu=0.5, seed=1).fit(split, run=Run(checkpoint=run.checkpoint, resume=True))
+    plain = MODELS["bper"](factors=3, epochs=2, mu=0.5, seed=1).fit(
+        split, run=Run(checkpoint=run.checkpoint, resume=True)
+    )
     assert model.digest() == plain.digest()
     model.mu = np.float32(0.25)
     back = load(model.save(tmp_path / "model"))

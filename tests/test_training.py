@@ -319,7 +319,9 @@ def test_negatives_of_a_pair_with_several_records_are_outside_of_all_of_them(for
     solver = SequentialSolver(Storage.started(tables, 0, 0.1), (one,), Settings())
     for epoch in range(1, 30):
         positions, negatives = solver.draws(epoch, np.empty(0, np.bool_))
-        assert all(negative in (4, 5) for position, negative in zip(positions, negatives[0], strict=True) if position < 4)
+        assert all(
+            negative in (4, 5) for position, negative in zip(positions, negatives[0], strict=True) if position < 4
+        )
     learned = Storage.started(tables, 0, 0.1)
     alone = TriplePass(form, "user", "item", names, user[:2], item[:2], said.take(np.arange(2)))
     with Crew(1) as crew:

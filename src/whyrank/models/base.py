@@ -110,7 +110,9 @@ class Model:
         if validation is not None and validation.records:
             validation = validation.renumbered(train)
             if not validation.records:
-                raise DataError("no validation record has ids of the training data", expected="records of the same data")
+                raise DataError(
+                    "no validation record has ids of the training data", expected="records of the same data"
+                )
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self._forget()

@@ -52,7 +52,9 @@ class FactorModel(Model):
     def shapes(self) -> dict[str, Shape]:
         found: dict[str, Shape] = {}
         for table, (factors, bias) in self.layout.items():
-            rows = len({"user": self.catalog_.users, "item": self.catalog_.items}.get(table, self.catalog_.explanations))
+            rows = len(
+                {"user": self.catalog_.users, "item": self.catalog_.items}.get(table, self.catalog_.explanations)
+            )
             found |= {factors: (rows, self.factors)} | ({} if bias is None else {bias: (rows,)})
         return found
 

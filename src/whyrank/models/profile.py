@@ -36,7 +36,7 @@ from whyrank.ranking.evidence import similar_items
 from whyrank.ranking.form import Block, Floats, Numbers
 from whyrank.ranking.rank import rank_items
 from whyrank.training import Epoch, Run
-from whyrank.training.records import Records, Side, Source
+from whyrank.training.records import ALL, Records, Side, Source
 from whyrank.training.softmax import START, SoftmaxSettings, SoftmaxTraining, State, Task
 from whyrank.training.vectors import Words
 
@@ -49,6 +49,7 @@ CHECKED = 4000  # validation records that decide
 ASKED = 2000  # validation users that decide of items
 ITEM_SAMPLE = 2048  # items that stand for a larger pool in each step
 PATIENCE = 3  # epochs without a better ranking of items after which it is enough
+ITEMS_SEEN = 256  # of a user that stand for all in a step, so that an epoch's time grows with records only
 STEPS = 100  # batches are smaller than asked for where an epoch would otherwise have fewer steps
 MANY_STEPS = 175  # and larger than the usual 512 records where it would have more than these, up to LARGEST
 LARGEST = 8192
@@ -144,7 +145,12 @@ class Profile(EvidenceModel):
 
     def shapes(self) -> dict[str, Shape]:
         pool, d = len(self.catalog_.explanations), self.factors
-        of_explanations = {"vectors": (pool, 2 * d), "bias": (pool,), "user_inputs": (pool, d), "item_inputs": (pool, d)}
+        of_explanations = {
+            "vectors": (pool, 2 * d),
+            "bias": (pool,),
+            "user_inputs": (pool, d),
+            "item_inputs": (pool, d),
+        }
         return {**of_explanations, "strengths": (len(START),)}
 
     def keys(self) -> Floats:
@@ -324,10 +330,10 @@ def reason_records(learn: Triplets) -> Records:
 
 
 def item_records(learn: Triplets) -> Records:
-    """Records with the user's items (what the user says was tried and did not help)."""
+    """Records with the user's items (what the user says was tried and did not help), of very many some."""
     alone = np.arange(learn.records + 1, dtype=np.int64)
     item = CSR(alone, learn.record_item, np.ones(learn.records, np.int32))
-    return Records(item, (Side(learn.record_user, learn.user_items, item), Side.none(learn.records)))
+    return Records(item, (Side(learn.record_user, learn.user_items, item), Side.none(learn.records)), ITEMS_SEEN)
 
 
 def item_task(source: Source, popularity: NDArray[np.int64]) -> Task:
@@ -346,7 +352,7 @@ def profiles(
         everyone,
         *(rows_a, a.indptr, a.indices, a.counts, nobody, nothing),
         *(rows_b, b.indptr, b.indices, b.counts, nobody, nothing),
-        False,
+        *(False, ALL),
     )
     x = np.zeros((len(rows_a), inputs_a.shape[1] + inputs_b.shape[1]), np.float32)
     weights = kernels.profile_weights(counts, places)
