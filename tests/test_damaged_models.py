@@ -73,7 +73,7 @@ def test_arrays_of_another_shape_are_refused(model: Model, folder: Path, damage:
         array = getattr(model, f"{name}_")
         changed = DAMAGES[damage](array)
         free = len(model.shapes()[name]) == changed.ndim == 1 and model.shapes()[name][0] is None
-        if (changed.shape, changed.dtype) == (array.shape, array.dtype) or free and changed.dtype == array.dtype:
+        if (changed.shape, changed.dtype) == (array.shape, array.dtype) or (free and changed.dtype == array.dtype):
             continue  # what an encoder says of itself has any length, and nothing is looked up in it
         rewrite(folder, f"arrays/model.{name}.npy", lambda file, changed=changed: np.save(file, changed))
         with pytest.raises(ArtifactError, match=r"does not hold what|as whyrank writes"):

@@ -328,12 +328,20 @@ class BPERPlus(Model):
         pool, width = len(catalog.explanations), len(self.text_layer_)
         mixed = sum(rows * columns for rows, columns in FUSIONS[self.fusion].shapes(d).values())
         return {
-            **{"user_factors": (len(catalog.users), d), "item_factors": (len(catalog.items), d)},
-            **{"explanation_by_user": (pool, d), "explanation_by_item": (pool, d)},
-            **{"user_bias": (pool,), "item_bias": (pool,), "explanation_features": (pool, width)},
-            **{"text_layer": (width, d), "text_shift": (1, d), "fusion_weights": (mixed,)},
-            **{"feature_mean": (len(self.feature_projection_),), "feature_projection": (None, width)},
-            **{"encoder_weights": (None,), "encoder_digest": (None,)},
+            "user_factors": (len(catalog.users), d),
+            "item_factors": (len(catalog.items), d),
+            "explanation_by_user": (pool, d),
+            "explanation_by_item": (pool, d),
+            "user_bias": (pool,),
+            "item_bias": (pool,),
+            "explanation_features": (pool, width),
+            "text_layer": (width, d),
+            "text_shift": (1, d),
+            "fusion_weights": (mixed,),
+            "feature_mean": (len(self.feature_projection_),),
+            "feature_projection": (None, width),
+            "encoder_weights": (None,),
+            "encoder_digest": (None,),
         }
 
     def text_vectors(self) -> Floats:
