@@ -223,11 +223,11 @@ def test_the_tables_of_a_candidate_that_lost_are_let_go_of(data: Triplets) -> No
     class Count(Monitor):
         def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
             gc.collect()
-            alive.append(sum(isinstance(each, SoftmaxTraining) for each in gc.get_objects()))
+            alive.append(sum(type(each) is SoftmaxTraining for each in gc.get_objects()))
             return False
 
     gc.collect()
-    before = sum(isinstance(each, SoftmaxTraining) for each in gc.get_objects())
+    before = sum(type(each) is SoftmaxTraining for each in gc.get_objects())
     Profile(factors=4, epochs=3).fit(data, run=Run(monitors=(Count(),)))
     assert [count - before for count in alive][:3] == [1, 2, 1]
 

@@ -57,7 +57,7 @@ class Model:
         raise NotImplementedError
 
     def shapes(self) -> Mapping[str, Shape]:
-        """The shapes that learned arrays must have; kernels look into them by number and would follow it out of them."""
+        """The shapes that learned arrays must have: kernels look into them by number, without looking at their size."""
         return {}
 
     def keys(self) -> Floats:
