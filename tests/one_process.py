@@ -12,7 +12,7 @@ from whyrank.data.simulate_reviews import simulate_reviews
 
 
 class OneProcess(Cluster):
-    cpus, machines = 2, 1
+    cpus, machines, most_cpus = 2, 1, 2
 
     def __init__(self) -> None:
         self.tasks: list[str] = []

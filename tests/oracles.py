@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
+from whyrank.data.triplets import Triplets
+from whyrank.models.base import Model
 from whyrank.training import PairwisePass, Pass, Storage, Table, TriplePass
 
 MASK = (1 << 64) - 1
@@ -88,6 +90,74 @@ class Parameters:
         for E, side in ((OU, P[u]), (OI, Q[i])):
             E[e] = E[e] - rate * (x * side + reg * E[e])
             E[n] = E[n] - rate * (-x * side + reg * E[n])
+
+    def cd_j_step(self, u: int, i: int, e: int, n: int, other: int, rate: float, reg: float, alpha: float) -> None:
+        """CD's and the items' objective together, in the order of Algorithm 2: user, items, explanations."""
+        P, Q, E = self.f["user"], self.f["item"], self.f["explanation"]
+        x = -alpha * sigmoid(-float((P[u] * Q[i]) @ (E[e] - E[n])))
+        z = -sigmoid(-float(P[u] @ (Q[i] - Q[other])))
+        P[u] = P[u] - rate * (x * Q[i] * (E[e] - E[n]) + z * (Q[i] - Q[other]) + reg * P[u])
+        Q[i] = Q[i] - rate * (x * P[u] * (E[e] - E[n]) + z * P[u] + reg * Q[i])
+        Q[other] = Q[other] - rate * (-z * P[u] + reg * Q[other])
+        E[e] = E[e] - rate * (x * P[u] * Q[i] + reg * E[e])
+        E[n] = E[n] - rate * (-x * P[u] * Q[i] + reg * E[n])
+
+    def pitf_j_step(self, u: int, i: int, e: int, n: int, other: int, rate: float, reg: float, alpha: float) -> None:
+        """PITF's and the items' objective together, in the order of Algorithm 2."""
+        P, Q, OU, OI = self.f["user"], self.f["item"], self.f["by_user"], self.f["by_item"]
+        x = -alpha * sigmoid(-float(P[u] @ (OU[e] - OU[n]) + Q[i] @ (OI[e] - OI[n])))
+        z = -sigmoid(-float(P[u] @ (Q[i] - Q[other])))
+        P[u] = P[u] - rate * (x * (OU[e] - OU[n]) + z * (Q[i] - Q[other]) + reg * P[u])
+        Q[i] = Q[i] - rate * (x * (OI[e] - OI[n]) + z * P[u] + reg * Q[i])
+        Q[other] = Q[other] - rate * (-z * P[u] + reg * Q[other])
+        for E, side in ((OU, P[u]), (OI, Q[i])):
+            E[e] = E[e] - rate * (x * side + reg * E[e])
+            E[n] = E[n] - rate * (-x * side + reg * E[n])
+
+    def step(self, shape: str, u: int, i: int, e: int, *away: int, rate: float, reg: float, alpha: float) -> None:
+        """A draw of any of them; `away` has the negative of every pass, and joint forms alone have an alpha."""
+        joint = {"alpha": alpha} if shape.endswith("-j") else {}
+        getattr(self, f"{shape.replace('-', '_')}_step")(u, i, e, *away, rate=rate, reg=reg, **joint)
+
+
+def best_items(model: Model, user: int, n: int) -> list[int]:
+    """The items of a joint model by p_u . q_i + b_i in float64, without those the user knows; ties by popularity."""
+    catalog = model.catalog_
+    users = np.array([user], np.int32)
+    scores = model.item_keys().astype(np.float64) @ model.item_queries(users)[0].astype(np.float64)
+    popularity = np.zeros(len(catalog.items), int)
+    for row in range(len(catalog.users)):
+        popularity[catalog.user_items.row(row)] += 1
+    order = sorted(range(len(scores)), key=lambda item: (-scores[item], -popularity[item], item))
+    known = set(catalog.user_items.row(user).tolist())
+    return [item for item in order if item not in known][:n]
+
+
+def neighbour_scores(data: Triplets, user: int, item: int, by: str, size: int | None = None) -> NDArray[np.float64]:
+    """The paper's RUCF (by="user") and RICF (by="item") for one pair, from sets alone.
+
+    RICF: over the items that the user knows, within the `size` items most like this one, the sum of their Jaccard
+    indices with it, for every explanation that is said of them. RUCF: the same with users and items in each other's
+    place.
+    """
+    records = list(zip(data.record_user.tolist(), data.record_item.tolist(), strict=True))
+    pairs = records if by == "user" else [(i, u) for u, i in records]
+    own, other = (user, item) if by == "user" else (item, user)
+    said: dict[int, set[int]] = {}
+    for number, (row, _) in enumerate(pairs):
+        said.setdefault(row, set()).update(data.record_explanations.row(number).tolist())
+    alike = {
+        row: len(said[own] & there) / len(said[own] | there)
+        for row, there in said.items()
+        if row != own and own in said
+    }
+    ranked = sorted((value for value in alike.values() if value > 0), reverse=True)
+    least = ranked[size - 1] if size is not None and len(ranked) >= size else 0.0
+    scores = np.zeros(len(data.explanations))
+    for row in {row for row, column in pairs if column == other and row != own}:
+        if alike.get(row, 0.0) > 0 and alike[row] >= least:
+            scores[sorted(said[row])] += alike[row]
+    return scores
 
 
 @dataclass

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from threadpoolctl import threadpool_limits
 
 from test_text import needs_encoder, tiny_encoder  # noqa: F401 - a fixture
 from whyrank.cli import main
@@ -22,6 +23,7 @@ from whyrank.models.bper import BPER
 from whyrank.models.bper_plus import BPERPlus
 from whyrank.ranking.rank import rank
 from whyrank.text import checkpoint as checkpoint_module
+from whyrank.text.features import Preparation
 from whyrank.text.held_out import HeldOutTrainer, parted
 from whyrank.training import Epoch, Monitor, Run, Storage
 
@@ -163,6 +165,21 @@ def test_a_resumed_training_gives_the_same_bits(tmp_path: Path, monkeypatch: pyt
     np.testing.assert_array_equal(resumed.keys(), BPERPlus(**settings).fit(train).keys())
     with pytest.raises(ArtifactError, match="other data or parameters"):
         BPERPlus(**settings | {"seed": 9}).fit(train, run=Run(checkpoint=path, resume=True))
+    with pytest.raises(ArtifactError, match="other data or parameters"):  # whose features have the same mean and spread
+        BPERPlus(**settings | {"feature_ids": ids[::-1]}).fit(train, run=Run(checkpoint=path, resume=True))
+
+
+def test_the_number_of_cores_that_blas_uses_changes_no_bit(split: Split) -> None:
+    rng = np.random.default_rng(0)
+    many, own = (rng.normal(size=(rows, 384)).astype(np.float32) for rows in (1500, len(split.data.explanations)))
+    directions, digests = [], []
+    for cores in (1, 2):
+        with threadpool_limits(limits=cores, user_api="blas"):
+            directions.append(Preparation.of(many, 128).projection.tobytes())
+            model = BPERPlus(features=own, epochs=1).fit(split)
+            digests.append((model.digest(), model.keys().tobytes()))
+    assert directions[0] == directions[1]
+    assert digests[0] == digests[1]
 
 
 def test_a_user_who_knows_the_whole_pool_is_no_trouble() -> None:

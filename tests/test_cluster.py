@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -44,7 +47,9 @@ from whyrank.models import (
     ProfileJ,
 )
 from whyrank.models.factors import FactorModel
+from whyrank.models.parameters import values
 from whyrank.training import Epoch, Monitor, Run, Storage
+from whyrank.training.softmax import SoftmaxTraining
 
 
 @pytest.mark.parametrize("where", ["folder", "memory://whyrank-test"])
@@ -138,6 +143,28 @@ def test_the_loss_of_the_engine_is_told_as_it_is_here(data: Triplets, tmp_path: 
     assert there.losses == here.losses
 
 
+@pytest.mark.parametrize("kind", [CD, PITF, CDJ])
+def test_pairs_with_several_records_are_learned_as_they_are_here(
+    data: Triplets, tmp_path: Path, kind: type[Model]
+) -> None:
+    repeated = replace(data, record_item=data.record_item % np.int32(5))  # few items: pairs come again
+    assert repeated.user_items.counts.max() > 1
+    settings = {"factors": 5, "epochs": 2, "shards": 3, "learning_rate": 0.05}
+    here, there = Heard(), Heard()
+    mine = model_arrays(kind(**settings).fit(repeated, run=Run(monitors=(here,))).save(tmp_path / "here"))
+    parts = put_data(repeated, Store.at(tmp_path / "store"))
+    made = fit(OneProcess(), kind(**settings), parts, tmp_path / "there", Run(monitors=(there,)))
+    assert model_arrays(made) == mine
+    assert there.losses == here.losses
+
+
+def test_fewer_epochs_than_are_in_the_store_are_refused(data: Triplets, tmp_path: Path) -> None:
+    parts = put_data(data, Store.at(tmp_path / "store"))
+    fit(OneProcess(), BPER(factors=4, epochs=3), parts, tmp_path / "there")
+    with pytest.raises(ArtifactError, match="holds 3 epochs and only 2 are asked for"):
+        fit(OneProcess(), BPER(factors=4, epochs=2), parts, tmp_path / "there", Run(resume=True))
+
+
 class Heard(Monitor):
     """Remembers the loss of every epoch."""
 
@@ -147,6 +174,62 @@ class Heard(Monitor):
     def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
         self.losses.append((epoch.number, epoch.loss))
         return False
+
+
+class StopAfter(Monitor):
+    """Wants no epoch after the given one, of any training; counts those of each curve."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch, self.seen = epoch, {"loss": 0, "item_loss": 0}
+
+    def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
+        self.seen[epoch.curve] += 1
+        return epoch.number >= self.epoch
+
+
+def test_a_monitor_stops_every_kind_of_training(
+    data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = OneProcess()
+    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    parts = put_data(data, Store.at(tmp_path / "store"))
+    flagship = {"factors": 4, "epochs": 4, "item_epochs": 5}
+    expected = {
+        "bper": {"loss": 2, "item_loss": 0},
+        "profile-j": {"loss": 3, "item_loss": 2},
+    }  # of two racers one goes on
+    for model in (BPER(factors=4, epochs=5), ProfileJ(**flagship)):
+        here, there = StopAfter(2), StopAfter(2)
+        fitted = type(model)(**values(model)).fit(data, run=Run(monitors=(here,)))
+        made = fit(cluster, model, parts, tmp_path / "there", Run(monitors=(there,)))
+        assert here.seen == there.seen == expected[model.id]
+        assert model_arrays(made) == model_arrays(fitted.save(tmp_path / "here"))
+
+
+def test_a_flagship_that_a_monitor_stopped_goes_on_to_the_same_bits(data: Triplets, tmp_path: Path) -> None:
+    settings = {"factors": 4, "epochs": 3, "item_epochs": 3}
+    whole, checkpoint = ProfileJ(**settings).fit(data), tmp_path / "checkpoint"
+    stopped = StopAfter(1)
+    ProfileJ(**settings).fit(data, run=Run(monitors=(stopped,), checkpoint=checkpoint))
+    assert stopped.seen == {"loss": 2, "item_loss": 1}
+    resumed = ProfileJ(**settings).fit(data, run=Run(checkpoint=checkpoint, resume=True))
+    for name in ProfileJ.fitted:
+        assert np.array_equal(getattr(resumed, f"{name}_"), getattr(whole, f"{name}_")), name
+
+
+def test_the_tables_of_a_candidate_that_lost_are_let_go_of(data: Triplets) -> None:
+    alive = []
+
+    class Count(Monitor):
+        def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
+            gc.collect()
+            alive.append(sum(type(each) is SoftmaxTraining for each in gc.get_objects()))
+            return False
+
+    gc.collect()
+    before = sum(type(each) is SoftmaxTraining for each in gc.get_objects())
+    Profile(factors=4, epochs=3).fit(data, run=Run(monitors=(Count(),)))
+    assert [count - before for count in alive][:3] == [1, 2, 1]
 
 
 FLAGSHIP = {"factors": 4, "epochs": 2, "item_epochs": 2}
@@ -163,6 +246,8 @@ def test_the_flagship_learns_the_same_bits_from_parts(
     monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
     monkeypatch.setattr("whyrank.cluster.records.BATCHES", 5)
     monkeypatch.setattr("whyrank.models.profile.RACED", raced)
+    for room in ("models.profile", "cluster.records"):
+        monkeypatch.setattr(f"whyrank.{room}.ITEMS_SEEN", 5)
     mine = model_arrays(ProfileJ(**FLAGSHIP).fit(data, run=Run(monitors=(here,))).save(tmp_path / "here"))
     parts = put_data(data, store)
     assert model_arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "there", Run(monitors=(there,)))) == mine
@@ -179,6 +264,31 @@ def test_the_flagship_learns_the_same_bits_from_parts(
     assert cluster.tasks.count("choose") == 1
     with pytest.raises(ArtifactError, match="other data or settings"):
         fit(cluster, ProfileJ(**FLAGSHIP | {"factors": 5}), parts, tmp_path / "again", resumed)
+
+
+@pytest.mark.parametrize("model", [ProfileJ(**FLAGSHIP), BPER(factors=4, epochs=2)], ids=lambda m: m.id)
+def test_a_split_folder_is_learned_from_as_it_is_here(
+    data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Model
+) -> None:
+    cluster = OneProcess()
+    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    monkeypatch.setattr("whyrank.cluster.session.connect", lambda address: nullcontext(cluster))
+    data.split(seed=1).write(tmp_path / "split")
+    settings = [part for name, value in values(model).items() for part in ("--set", f"{name}={value}")]
+    for name, how in (("here", []), ("there", ["--ray", "local"])):
+        with pytest.raises(SystemExit) as ended:
+            main(["fit", str(tmp_path / "split"), "--model", model.id, *settings, *how, "-o", str(tmp_path / name)])
+        assert ended.value.code == 0
+    assert model_arrays(tmp_path / "there") == model_arrays(tmp_path / "here")
+
+
+def test_more_threads_than_a_machine_has_are_an_error_at_once(data: Triplets, tmp_path: Path) -> None:
+    parts = put_data(data, Store.at(tmp_path / "store"))
+    for model in (ProfileJ(**FLAGSHIP), BPER(epochs=1)):
+        cluster = OneProcess()
+        with pytest.raises(ClusterError, match="3 threads of one machine are asked for"):
+            fit(cluster, model, parts, tmp_path / "there", Run(threads=3))
+        assert not cluster.tasks
 
 
 def test_the_flagship_learns_from_everything_where_nothing_can_be_held_out(

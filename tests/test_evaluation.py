@@ -141,3 +141,37 @@ def test_a_comparison_refuses_what_it_cannot_do(split: Split) -> None:
         compare({"POP": POP()}, split, test="coin")
     with pytest.raises(ParameterError):
         compare({"POP": POP()}, split, baseline="BPER")
+
+
+@dataclass(kw_only=True, eq=False)
+class Favourites(Oracle):
+    """Puts the items of `first` before all others, and those of the truth next."""
+
+    first: Triplets | None = None
+
+    def item_queries(self, users: Numbers) -> Floats:
+        assert self.first is not None
+        queries = super().item_queries(users)
+        for row, user in enumerate(users):
+            queries[row, self.first.user_items.row(user)] += 2
+        return queries
+
+
+def test_items_of_the_validation_part_are_no_misses(split: Split) -> None:
+    model = Favourites(truth=split.test, first=split.validation).fit(split.train)
+    for found in (evaluate(model, split, k=12), evaluate(model, split.test, k=12, known=split.validation)):
+        assert found.recommendation is not None
+        assert found.recommendation["ndcg"] == pytest.approx(1)
+    blind = evaluate(model, split.test, k=12).recommendation
+    assert blind is not None
+    assert blind["ndcg"] < 1
+    elsewhere = Triplets.from_frame(split.validation.frame())
+    assert evaluate(model, split.test, k=12, known=elsewhere).recommendation == found.recommendation
+
+
+def test_where_no_item_is_recommended_rightly_there_is_no_figure(split: Split) -> None:
+    model = Oracle(truth=split.validation).fit(split.train)
+    found = evaluate(model, split.test.take(np.arange(3)), k=1)
+    assert found.explanation_on_recommended == {"pairs": 0.0}
+    both = compare({"it": Oracle(truth=split.validation)}, split, k=1).as_dict()
+    assert json.loads(json.dumps(both))["models"][0]["explanation_on_recommended"]["pairs"] >= 0

@@ -15,7 +15,7 @@ from whyrank.data import Split, Triplets
 from whyrank.data.catalog import Catalog
 from whyrank.errors import ParameterError, UnknownId
 from whyrank.evaluation import evaluate
-from whyrank.models import BPER, BPERJ, CD, COUNTS, PITF, Model, Profile, ProfileJ, load
+from whyrank.models import BPER, BPERJ, CD, COUNTS, PITF, BPERPlus, Model, Profile, ProfileJ, load
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank
 
@@ -80,6 +80,41 @@ def test_partial_fit_learns_new_explanations_and_keeps_old_numbers(data: Triplet
         assert model.catalog_.users.ids[: len(users)].to_list() == users.to_list()
         assert len(model.catalog_.explanations) == len(data.explanations)
         assert set(rare) <= {each.explanation for each in model.explain(data.users.ids[0], data.items.ids[0], n=500)}
+
+
+def test_partial_fit_counts_what_is_known_once(split: Split) -> None:
+    model = BPER(epochs=2).fit(split)
+    before = model.catalog_
+    model.partial_fit(split.train, epochs=1)
+    for name in ("popularity", "mean_rating"):
+        assert np.array_equal(getattr(model.catalog_, name), getattr(before, name), equal_nan=True)
+    for name in ("user_explanations", "item_explanations", "user_items"):
+        for one, other in zip(getattr(model.catalog_, name), getattr(before, name), strict=True):
+            assert np.array_equal(one, other), name
+    user, item = split.train.users.ids[int(split.train.user[0])], split.train.items.ids[int(split.train.item[0])]
+    said = Triplets.from_frame({"user": [user] * 2, "item": [item] * 2, "explanation": ["quite new", "newer"]})
+    grown = model.partial_fit(said, epochs=1).catalog_
+    assert grown.popularity.tolist() == [*before.popularity.tolist(), 1, 1]
+    assert grown.user_items.counts.max() == 1
+    assert len(grown.user_items.indices) == split.train.records
+
+
+def test_a_model_says_that_it_has_taken_in_further_data(split: Split, data: Triplets) -> None:
+    model, twin = BPER(epochs=1).fit(split.train), BPER(epochs=1).fit(split.train)
+    assert model.data_digest_ == split.train.digest()
+    seen = {model.data_digest_}
+    model.fold_in(split.train)  # nothing new
+    assert model.data_digest_ in seen
+    for one in (model, twin):
+        one.fold_in(split.validation)
+    assert model.data_digest_ == twin.data_digest_ not in seen
+    seen.add(model.data_digest_)
+    model.partial_fit(split.test, epochs=1)
+    assert model.data_digest_ not in seen
+    features = np.random.default_rng(0).normal(size=(len(data.explanations), 4))
+    plus = BPERPlus(features=features, epochs=1).fit(data)
+    plus.add_explanations(["quite new"], features=features[:1])
+    assert plus.data_digest_ != data.digest()
 
 
 def test_cd_says_that_it_cannot_fold_in(split: Split) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import Parameters, planted, splitmix
+from whyrank.crew import Crew
 from whyrank.data.csr import CSR
 from whyrank.kernels import kernel
 from whyrank.kernels.negatives import Known, build_filters, draw_negatives
@@ -21,11 +22,13 @@ from whyrank.kernels.rng import below, draw, key_of, shuffled
 from whyrank.kernels.shards import Sorting, count_blocks, fill_blocks, rows_of_groups, shard_numbers
 from whyrank.kernels.sigmoid import sigmoid_of_minus
 from whyrank.kernels.start import draw_one_per_record
-from whyrank.training import Settings, Storage
+from whyrank.training import PairwisePass, Settings, Storage
+from whyrank.training.blocks import BlockSolver
 from whyrank.training.sequential import SequentialSolver
 
 words = st.integers(0, 2**64 - 1)
 ALL = np.empty(0, np.bool_)
+SHAPES = ("bper", "cd", "pitf", "bper-j", "cd-j", "pitf-j")
 
 
 @given(words, st.integers(0, 2**40))
@@ -146,7 +149,7 @@ def test_a_block_task_makes_the_updates_of_algorithm_1_in_its_two_streams() -> N
     keep = np.float32(1 - rate * reg)
     updates, trouble = pairwise_task(
         storage.whole("user"), storage.whole("by_user"), rows, columns, pool, pool, known, storage.masks(True),
-        storage.blocks, Rates(np.float32(rate), keep, keep, keep), key,
+        storage.blocks, Rates(np.float32(rate), keep, keep, keep, keep), key,
     )  # fmt: skip
     half = (len(rows) + 1) // 2
     for k in [k for pair in zip(range(half), range(half, 2 * half), strict=True) for k in pair if k < len(rows)]:
@@ -159,7 +162,7 @@ def test_a_block_task_makes_the_updates_of_algorithm_1_in_its_two_streams() -> N
 
 
 @pytest.mark.parametrize("factors", [3, 7, 8, 20])
-@pytest.mark.parametrize("shape", ["bper", "bper-j", "cd", "pitf"])
+@pytest.mark.parametrize("shape", SHAPES)
 def test_the_sequential_solver_follows_the_algorithms_step_by_step(shape: str, factors: int) -> None:
     data = planted(1, users=25, items=12, pool=15, records=70)
     tables, passes = data.model(shape, factors, alpha=0.3)
@@ -173,13 +176,36 @@ def test_the_sequential_solver_follows_the_algorithms_step_by_step(shape: str, f
         for position, *away in zip(positions, *negatives, strict=True):
             record, place = divmod(int(position), 2)
             u, i, e = data.user[kept][record], data.item[kept][record], data.explanations[kept][record, place]
-            if shape == "bper-j":
-                oracle.bper_j_step(u, i, e, *away, rate=0.1, reg=0.05, alpha=0.3)
-            else:
-                getattr(oracle, f"{shape}_step")(u, i, e, *away, rate=0.1, reg=0.05)
+            oracle.step(shape, u, i, e, *away, rate=0.1, reg=0.05, alpha=0.3)
         for name in tables:
             np.testing.assert_allclose(storage.factors(name), oracle.f[name], atol=5e-6)
             np.testing.assert_allclose(storage.whole(name)[:, factors], oracle.b[name], atol=5e-6)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_blocks_move_and_regularize_every_table_as_the_joint_update_does(shape: str) -> None:
+    """A single draw, whose negatives are the only ones left: passes one after the other differ by second order only."""
+    data = planted(3, users=1, items=2, pool=2, records=1, held=1)
+    data.test[:] = False
+    tables, passes = data.model(shape, factors=3, alpha=0.3)
+    storage = Storage.started(tables, seed=1, factor_range=1.0)
+    for name, table in tables.items():
+        if table.bias:
+            storage.bias(name)[:] = 5
+    oracle, before, rate = Parameters(storage), storage.values.copy(), 1e-3
+    chosen = Settings(learning_rate=rate, regularization=1.0, shards=1)
+    with Crew(1) as crew:
+        BlockSolver(storage, tuple(passes), chosen, crew).epoch(1, ALL)
+    u, i, e = int(data.user[0]), int(data.item[0]), int(data.explanations[0, 0])
+    away = {"explanation": 1 - e, "by_user": 1 - e, "by_item": 1 - e, "item": 1 - i}
+    negatives = [away[one.tables[1 if isinstance(one, PairwisePass) else 2]] for one in passes]
+    oracle.step(shape, u, i, e, *negatives, rate=rate, reg=1.0, alpha=0.3)
+    for name in tables:
+        expected = np.column_stack([oracle.f[name], oracle.b[name]])
+        start = storage.starts[name]
+        was = before[start : start + len(expected), : expected.shape[1]]
+        got = storage.whole(name)[:, : expected.shape[1]]
+        np.testing.assert_allclose((got - was) / rate, (expected - was) / rate, atol=0.01)
 
 
 def test_a_kernel_keeps_its_python_meaning() -> None:

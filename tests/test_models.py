@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from whyrank.data import Split, Triplets
-from whyrank.errors import NotFitted, ParameterError, UnknownId
+from whyrank.errors import DataError, NotFitted, ParameterError, UnknownId
 from whyrank.evaluation import evaluate
 from whyrank.models import MODELS, Model, load
 from whyrank.ranking.rank import rank
@@ -190,3 +190,64 @@ def test_planted_structure_is_found(model: Model, split: Split) -> None:
         return
     popular = evaluate(MODELS["pop"]().fit(split), split).explanation["ndcg_paper"]
     assert evaluate(model, split).explanation["ndcg_paper"] > popular
+
+
+@pytest.mark.parametrize("name", ["counts", "profile", "profile-j"])
+def test_validation_records_of_their_own_vocabularies_are_found_by_id(name: str, data: Triplets) -> None:
+    chosen = data.take(np.arange(data.records - 200, data.records))
+    whole = MODELS[name]().fit(data, chosen)
+    elsewhere = Triplets.from_frame(chosen.frame())
+    assert len(elsewhere.users) < len(data.users)
+    strange = pl.DataFrame({"user": ["zz", data.users.ids[0]], "item": ["inn", "inn"], "explanation": ["e", "e"]})
+    more = Triplets.from_frame(pl.concat([chosen.frame().select("user", "item", "explanation"), strange]))
+    for validation in (elsewhere, more):
+        found = MODELS[name]().fit(data, validation)
+        for fitted in whole.fitted:
+            assert np.array_equal(getattr(found, f"{fitted}_"), getattr(whole, f"{fitted}_"))
+    with pytest.raises(DataError, match="no validation record"):
+        MODELS[name]().fit(data, Triplets.from_frame(strange))
+
+
+def test_what_is_not_triplets_is_refused_by_name(split: Split) -> None:
+    frame = split.train.frame()
+    model = MODELS["bper"](epochs=1).fit(split)
+    for call in (model.fit, model.fold_in, model.partial_fit, lambda given: model.fit(split, given)):
+        with pytest.raises(ParameterError, match=r"not DataFrame; whyrank.read makes"):
+            call(frame)
+    with pytest.raises(ParameterError, match="fold_in takes Triplets"):
+        MODELS["pop"]().fit(split).fold_in(frame)
+
+
+def test_numbers_of_numpy_are_parameters_like_others(split: Split, tmp_path: Path) -> None:
+    model = MODELS["bper"](factors=np.int64(3), epochs=np.int32(2), mu=np.float32(0.5), seed=np.uint8(1))
+    run = Run(checkpoint=tmp_path / "checkpoint")
+    model.fit(split, run=run)
+    plain = MODELS["bper"](factors=3, epochs=2, mu=0.5, seed=1).fit(
+        split, run=Run(checkpoint=run.checkpoint, resume=True)
+    )
+    assert model.digest() == plain.digest()
+    model.mu = np.float32(0.25)
+    back = load(model.save(tmp_path / "model"))
+    assert (back.factors, back.mu, type(back.factors)) == (3, 0.25, int)
+    with pytest.raises(ParameterError, match="factors is True"):
+        MODELS["bper"](factors=np.bool_(True)).fit(split)
+
+
+def test_seeds_of_63_bits_are_taken_and_larger_ones_refused(make: Make, split: Split) -> None:
+    if not hasattr(make(), "seed"):
+        pytest.skip("has no seed")
+    made = make()
+    made.seed = 2**63
+    with pytest.raises(ParameterError, match="seed is 9223372036854775808; use at most"):
+        made.fit(split)
+    made.seed = 2**63 - 1
+    if hasattr(made, "epochs"):
+        made.epochs = 1
+    assert made.fit(split).explain(split.data.users.ids[0], split.data.items.ids[0], 2)
+
+
+@pytest.mark.parametrize("name", ["rucf", "ricf"])
+def test_as_many_neighbours_as_there_are_is_all_of_them(name: str, split: Split, pairs: pl.DataFrame) -> None:
+    everybody = MODELS[name]().fit(split)
+    for count in (10**9, len(split.data.users)):
+        assert same_reasons(everybody, MODELS[name](neighbours=count).fit(split), pairs)

@@ -428,6 +428,9 @@ def test_every_command_takes_the_address_of_a_cluster(
     run("explain", tmp_path / "here", "--pairs", first, "-o", tmp_path / "first.parquet")
     assert pl.read_parquet(tmp_path / "reasons" / first.name).equals(pl.read_parquet(tmp_path / "first.parquet"))
     assert not list(tmp_path.glob(".*.ray"))
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", str(folder), "--threads", "2", *there, "-o", str(tmp_path / "there")])
+    assert ended.value.code == 2
     data.write(tmp_path / "data.parquet")
     space = {"factors": [4], "epochs": [1], "learning_rate": [0.01, 0.2]}
     (tmp_path / "space.json").write_text(json.dumps(space))

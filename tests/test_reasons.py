@@ -14,7 +14,7 @@ from whyrank.data import CSR, Split, Triplets
 from whyrank.errors import DataError, ParameterError
 from whyrank.evaluation import beyond
 from whyrank.kernels.neighbours import jaccard, neighbours
-from whyrank.models import BPER, COUNTS, POP, RUCF, SHARE, Profile
+from whyrank.models import BPER, COUNTS, POP, RAND, SHARE, Profile
 from whyrank.ranking import bulk
 from whyrank.ranking.bulk import explain_file
 from whyrank.ranking.evidence import evidence
@@ -67,21 +67,6 @@ def test_neighbours_agree_with_all_pairs(sets: list[set[int]], k: int) -> None:
         expected = [other for _, other in sorted((np.float32(v), o) for v, o in alike)][:k]
         assert [number for number in found[row].tolist() if number >= 0] == expected
         assert (np.diff(values[row]) <= 0).all()
-
-
-def test_rucf_agrees_with_the_papers_equation(split: Split) -> None:
-    model = RUCF().fit(split)
-    train = split.train
-    said = {u: set(train.user_explanations.row(u).tolist()) for u in range(len(train.users))}
-    for user, item in zip(split.test.record_user[:20], split.test.record_item[:20], strict=True):
-        scores = np.zeros(len(train.explanations))
-        for other in train.item_users.row(item):
-            if other != user:
-                similarity = len(said[user] & said[other]) / len(said[user] | said[other])
-                for explanation in said[other]:
-                    scores[explanation] += similarity
-        ranked = rank(model, np.array([user], np.int32), np.array([item], np.int32), 10)
-        assert np.allclose(ranked.scores[0], np.sort(scores)[::-1][:10], atol=1e-5)
 
 
 def test_polarity_keeps_one_side_only(model: BPER, split: Split) -> None:
@@ -284,3 +269,19 @@ def test_lists_that_are_short_are_as_personal_as_they_differ() -> None:
     short = np.array([[1, 2, -1, -1], [1, 2, -1, -1]], np.int32)
     assert beyond.personalization(short, np.array([0, 1])) == 0.0
     assert beyond.personalization(np.full((2, 4), -1, np.int32), np.array([0, 1])) == 0.0
+
+
+@pytest.mark.parametrize("options", [{"grounded": True}, {"polarity": "positive"}, {"banned": ["the"]}])
+def test_random_reasons_stay_random_among_those_that_are_allowed(
+    split: Split, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whyrank.ranking.rank.WHOLE", 3 * len(split.data.explanations))
+    model, pool = RAND(seed=5).fit(split), len(split.data.explanations)
+    pairs = split.test.frame().select("user", "item").unique(maintain_order=True).head(10)
+    allowed = POP().fit(split).explain_many(pairs, pool, **options)
+    everything = model.explain_many(pairs, pool)
+    expected = everything.join(allowed, on=["user", "item", "explanation"], how="semi", maintain_order="left")
+    found = model.explain_many(pairs, 4, **options)
+    for pair, rows in expected.group_by("user", "item", maintain_order=True):
+        mine = found.filter((pl.col("user") == pair[0]) & (pl.col("item") == pair[1]))
+        assert mine["explanation"].to_list() == rows["explanation"].to_list()[:4]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from numpy.typing import NDArray
 
 from whyrank import Profile, Triplets
 from whyrank.kernels.lanes import LANES
-from whyrank.models.profile import race_steps, reason_records
+from whyrank.models.profile import item_records, race_steps, reason_records
 from whyrank.training import Run
 from whyrank.training.softmax import SoftmaxSettings, SoftmaxTraining, Task
 
@@ -129,3 +130,24 @@ def test_penalties_race_over_all_of_few_records_and_a_quarter_of_many(records: i
 def test_batches_grow_with_the_data(records: int, batch: int) -> None:
     assert Profile().settings(records, Run()).batch == batch
     assert Profile(batch=300).settings(records, Run()).batch == min(300, batch)
+
+
+def test_some_items_stand_for_all_of_a_user_with_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whyrank.models.profile.ITEMS_SEEN", 50)
+    rows = {"user": ["one"] * 400 + ["two"] * 40, "item": [f"i{n:03d}" for n in (*range(400), *range(40))]}
+    data = Triplets.from_frame(pl.DataFrame({**rows, "explanation": ["e"] * 440}))
+    lists = item_records(data).of(np.arange(data.records))
+    assert len(lists.numbers) <= 400 * 50 + 40 * 39  # not 400 * 399
+    seen = np.zeros(400, int)
+    for record in range(data.records):
+        items, counts = (each[lists.places[2 * record] : lists.places[2 * record + 1]] for each in lists[2:4])
+        assert data.record_item[record] not in items
+        assert len(set(items.tolist())) == len(items)
+        if record < 400:
+            assert counts.sum() == pytest.approx(400, abs=8)
+            seen[items] += 1
+        else:
+            assert sorted(items.tolist()) == [item for item in range(40) if item != data.record_item[record]]
+            assert (counts == 1).all()
+    assert seen.min() > 20  # each of them for someone
+    assert seen.max() < 100

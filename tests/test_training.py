@@ -15,7 +15,19 @@ from whyrank.data.csr import CSR
 from whyrank.errors import ArtifactError, ParameterError, TrainingError
 from whyrank.kernels.rng import key_of
 from whyrank.kernels.start import draw_one_per_record
-from whyrank.training import EarlyStopping, Epoch, History, Monitor, Settings, Storage, Table, fold_in, grow, train
+from whyrank.training import (
+    EarlyStopping,
+    Epoch,
+    History,
+    Monitor,
+    Settings,
+    Storage,
+    Table,
+    TriplePass,
+    fold_in,
+    grow,
+    train,
+)
 from whyrank.training.blocks import BlockSolver
 from whyrank.training.sequential import SequentialSolver
 from whyrank.training.shards import default_shards
@@ -157,6 +169,24 @@ def test_more_epochs_go_on_from_a_finished_run(tmp_path: Path) -> None:
     assert longer.values.tobytes() == train(*quick(epochs=6)).values.tobytes()
 
 
+def test_fewer_epochs_than_a_checkpoint_holds_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "run.safetensors"
+    train(*quick(epochs=6), checkpoint=file)
+    with pytest.raises(ArtifactError, match="holds 6 epochs and only 4 are asked for"):
+        train(*quick(epochs=4), checkpoint=file, resume=True)
+    again = train(*quick(epochs=6), checkpoint=file, resume=True)
+    assert again.values.tobytes() == train(*quick(epochs=6)).values.tobytes()
+
+
+def test_a_checkpoint_belongs_to_the_tables_that_its_run_started_from(tmp_path: Path) -> None:
+    file, (tables, passes, chosen) = tmp_path / "run.safetensors", quick(epochs=3)
+    train(tables, passes, chosen, start=Storage.started(tables, 1, 0.1), checkpoint=file)
+    for other in (None, Storage.started(tables, 2, 0.1)):
+        with pytest.raises(ArtifactError, match="other data or settings"):
+            train(tables, passes, chosen, start=other, checkpoint=file, resume=True)
+    train(tables, passes, chosen, start=Storage.started(tables, 1, 0.1), checkpoint=file, resume=True)
+
+
 def test_the_loss_on_the_sample_falls() -> None:
     seen = Watch()
     train(*quick("bper-j", epochs=20), monitors=[seen])
@@ -277,3 +307,28 @@ def test_a_checkpoint_without_its_values_is_refused(tmp_path: Path) -> None:
     save_file({"other": np.zeros(1, np.float32)}, file, about)
     with pytest.raises(ArtifactError, match="damaged checkpoint"):
         train(*quick(), checkpoint=file, resume=True)
+
+
+@pytest.mark.parametrize("form", ["cd", "pitf"])
+def test_negatives_of_a_pair_with_several_records_are_outside_of_all_of_them(form: str) -> None:
+    user, item = np.zeros(3, np.int32), np.array([0, 0, 1], np.int32)
+    said = CSR.from_pairs(np.array([0, 0, 1, 1, 2]), np.array([0, 1, 2, 3, 4]), 3, 6)
+    names = ("explanation",) if form == "cd" else ("by_user", "by_item")
+    tables = {"user": Table(1, 2), "item": Table(2, 2)} | {name: Table(6, 2) for name in names}
+    one = TriplePass(form, "user", "item", names, user, item, said)
+    solver = SequentialSolver(Storage.started(tables, 0, 0.1), (one,), Settings())
+    for epoch in range(1, 30):
+        positions, negatives = solver.draws(epoch, np.empty(0, np.bool_))
+        assert all(
+            negative in (4, 5) for position, negative in zip(positions, negatives[0], strict=True) if position < 4
+        )
+    learned = Storage.started(tables, 0, 0.1)
+    alone = TriplePass(form, "user", "item", names, user[:2], item[:2], said.take(np.arange(2)))
+    with Crew(1) as crew:
+        blocks = BlockSolver(learned, (alone,), Settings(regularization=0.0, learning_rate=0.5, shards=1), crew)
+        for epoch in range(1, 30):
+            blocks.epoch(epoch, np.empty(0, np.bool_))
+    # What is said of the pair is only ever a positive: its scores rise above those of 4 and 5.
+    towards = learned.factors("user")[0] * (learned.factors("item")[0] if form == "cd" else 1)
+    scores = learned.factors(names[0]) @ towards
+    assert scores[:4].min() > scores[4:].max()

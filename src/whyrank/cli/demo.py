@@ -73,7 +73,7 @@ def _save(folder: Path, model: Model, split: Split, threads: int | None) -> None
     from whyrank.experiments.record import record
 
     model.save(folder)
-    add_report(folder, record(model, split.test, evaluate(model, split.test, threads=threads), threads))
+    add_report(folder, record(model, split.test, evaluate(model, split, threads=threads), threads))
 
 
 def _data(output: Path, seed: int, step: _Steps) -> Split:

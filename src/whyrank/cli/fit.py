@@ -161,21 +161,25 @@ def fit_on_cluster(
     from whyrank.cluster.session import connect
     from whyrank.cluster.store import Store
     from whyrank.data.files import is_parquet_folder
-    from whyrank.data.split import is_split
-    from whyrank.models import Profile
+    from whyrank.data.split import is_split, read_split
     from whyrank.training import History, Run
 
-    if is_split(data) and isinstance(model, Profile):
-        note("a cluster holds out records of the training part by itself; the validation part is not used")
     begin, history = time.perf_counter(), History()
     place = Store.at(f"{store}/whyrank-{output.name}" if store else output.parent / f".{output.name}.ray")
     with sole_writer(output), connect(address) as cluster, progress(json) as bar:
+        cluster.require_cpus(threads or 1)
+        validation = None
         if is_parquet_folder(data):
             parts = ingest(cluster, data, place, max(PARTS, cluster.cpus), parse_columns(columns))
+        elif is_split(data):
+            split = read_split(data, number)
+            parts = put_data(split.train, place)
+            if split.validation.records:
+                validation = put_data(split.validation, Store(f"{place.url}/validation"))
         else:
             parts = put_data(read_data(data, columns, on_error, number), place)
         run = Run(threads=threads, monitors=(bar_monitor(bar, model.id), history), resume=resume)
-        fit(cluster, model, parts, output, run)
+        fit(cluster, model, parts, output, run, validation=validation)
         if history.rows:
             add_report(output, {"training": history.rows})
     place.remove()

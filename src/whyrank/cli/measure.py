@@ -59,8 +59,9 @@ def evaluate_command(
         raise ParameterError(f"--part is {part!r}; use test or validation")
     if alpha is not None and not save:
         raise ParameterError("--alpha is kept with the figures; give --save, too")
-    fitted, measured = load(model), getattr(read_split(split, number), part)
-    result = evaluate(fitted, measured, k, threads=threads)
+    fitted, whole = load(model), read_split(split, number)
+    measured = getattr(whole, part)
+    result = evaluate(fitted, whole if part == "test" else measured, k, threads=threads)
     if save:
         parts = record(fitted, measured, result, threads)
         add_report(model, parts if alpha is None else parts | {"alpha_curve": alpha_curve(alpha, fitted)})

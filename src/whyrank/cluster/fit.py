@@ -26,16 +26,25 @@ PARTS = 16  # files that a data set which fits one machine is cut into
 
 
 def fit(
-    cluster: Cluster, model: Model, data: Dataset, output: Path, run: Run | None = None, *, every: float | None = None
+    cluster: Cluster,
+    model: Model,
+    data: Dataset,
+    output: Path,
+    run: Run | None = None,
+    *,
+    validation: Dataset | None = None,
+    every: float | None = None,
 ) -> Path:
     """Fit a model and write its folder: the one that fitting and saving here would write.
 
-    Where the engine is on its way is written down `every` so many seconds; Profile's epochs are, each.
+    `validation` has the numbers of `data`, as the parts of a split do. Where the engine is on its way is written down
+    `every` so many seconds; Profile's epochs are, each.
     """
     parameters.check(model)
     run = run or Run()
+    cluster.require_cpus(run.threads or 1)
     if isinstance(model, Profile):
-        return fit_profile(cluster, model, data, output, run)
+        return fit_profile(cluster, model, data, output, run, validation)
     if not isinstance(model, FactorModel) or model.solver != "blocks":
         raise ParameterError(f"{model.id} with these settings does not train in blocks; leave out --ray")
     settings = model.settings(run)

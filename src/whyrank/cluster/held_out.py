@@ -40,25 +40,34 @@ class Lesson:
         return self.learn.store.read(f"check-{stage}")
 
 
-def hold_out(cluster: Cluster, data: Dataset) -> Lesson:
-    """Write the learned parts and what a sample of the held-out records needs; what is there already is taken."""
+def hold_out(cluster: Cluster, data: Dataset, validation: Dataset | None = None) -> Lesson:
+    """Write the learned parts and what a sample of the held-out records needs; what is there already is taken.
+
+    With `validation`, under the same numbers, its records are the held-out ones and all of `data` is learned.
+    """
     store = Store(f"{data.store.url}/{FOLDER}")
     known = store.read_document("lesson")
-    if known is None or known["digest"] != data.digest:
-        places = cluster.submit(draw_places, data.records)
-        first = [cluster.submit(earliest, data, part, places) for part in range(data.parts)]
-        held = cluster.submit(choose, data, places, *first)
+    digests = [data.digest, validation.digest if validation else ""]
+    if known is None or known["digests"] != digests:
+        held = cluster.put(np.empty(0, np.int64)) if validation else _chosen(cluster, data)
         users = [cluster.submit(learn_part, data, store, "user", part, held) for part in range(data.parts)]
         items = [cluster.submit(learn_part, data, store, "item", part, held) for part in range(data.parts)]
         records, triplets = cluster.gather([cluster.submit(write_counts, store, *users, *items)])[0]
-        cluster.gather(_checks(cluster, data, _learned(data, store, records, triplets), held))
-        known = {"digest": data.digest, "records": records, "triplets": triplets}
+        cluster.gather(_checks(cluster, validation or data, _learned(data, store, records, triplets), held))
+        known = {"digests": digests, "records": records, "triplets": triplets}
         store.write_document("lesson", known)
     return Lesson(data, _learned(data, store, known["records"], known["triplets"]))
 
 
+def _chosen(cluster: Cluster, data: Dataset) -> Reference:
+    """The numbers of the records that are held out."""
+    places = cluster.submit(draw_places, data.records)
+    first = [cluster.submit(earliest, data, part, places) for part in range(data.parts)]
+    return cluster.submit(choose, data, places, *first)
+
+
 def _checks(cluster: Cluster, data: Dataset, learn: Dataset, held: Reference) -> list[Reference]:
-    """Write what validation looks at."""
+    """Write what validation looks at: the held-out records of `data`, all of them where none is held out."""
     parts = range(data.parts)
     sample = cluster.submit(sample_records, data, held)
     records = cluster.submit(in_order, *(cluster.submit(of_records, data, part, sample) for part in parts))

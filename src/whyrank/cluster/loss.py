@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.cluster.dataset import Dataset, changes, rows_of, stacked
+from whyrank.cluster.dataset import Dataset, rows_of, stacked
 from whyrank.cluster.positives import Columns, kind_of
 from whyrank.cluster.solver import ClusterSolver, Job
 from whyrank.cluster.store import Arrays
@@ -100,15 +100,14 @@ def triplets_of(data: Dataset, part: int) -> int:
 
 
 def triplets_at(data: Dataset, part: int, places: NDArray[np.int64]) -> tuple[Arrays, CSR]:
-    """Some triplets of a part, and all explanations of their records."""
+    """Some triplets of a part, and for each all explanations of its user and item."""
     entries = data.part("user", part)
-    starts = np.append(np.flatnonzero(changes(entries["record"])), len(entries["record"]))
-    run = np.searchsorted(starts, places, "right")
-    first, end = starts[run - 1], starts[run]
-    indptr = np.concatenate([[0], np.cumsum(end - first)])
-    inside = np.arange(indptr[-1]) + np.repeat(first - indptr[:-1], end - first)
-    said = entries["explanation"][inside]
-    return {kind: entries[kind][places] for kind in ("user", "item", "explanation")}, CSR(indptr, said, said)
+    pair_of = entries["user"].astype(np.int64) * data.item_count + entries["item"]
+    pairs, place = np.unique(pair_of[places], return_inverse=True)
+    at = np.minimum(np.searchsorted(pairs, pair_of), max(len(pairs) - 1, 0))
+    mine = np.flatnonzero(pairs[at] == pair_of) if len(pairs) else np.empty(0, np.int64)
+    said = CSR.from_pairs(at[mine], entries["explanation"][mine], len(pairs), data.explanation_count)
+    return {kind: entries[kind][places] for kind in ("user", "item", "explanation")}, said.take(place)
 
 
 def taken(values: Floats, places: NDArray[np.int32]) -> Floats:

@@ -117,9 +117,15 @@ def _three_way(cuts: tuple[Cut, ...], entries: Arrays) -> Arrays:
     active = np.empty(0, np.bool_) if entries["active"].all() else entries["active"]
     offsets, _, order = _blocks(entries["row"], (item_shard, other_shard), cuts[0].shards, active)
     indptr = np.append(np.flatnonzero(changes(entries["record"])), len(item)).astype(np.int64)
-    record = np.repeat(np.arange(len(indptr) - 1, dtype=np.int32), np.diff(indptr))
-    numbered: Arrays = {"user": entries["row"], "item": item, "explanation": other, "record": record}
-    return numbered | {"offsets": offsets, "chosen": order} | _known(indptr, entries["other"])
+    pair_of = entries["row"][indptr[:-1]] * np.int64(cuts[1].rows) + entries["column"][indptr[:-1]]
+    pairs, place = np.unique(pair_of, return_inverse=True)
+    several = len(pairs) < len(place)  # records of a pair share what they know
+    of_entries = np.repeat(place if several else np.arange(len(place)), np.diff(indptr)).astype(np.int32)
+    known = entries["other"]
+    if several:
+        indptr, known, _ = CSR.from_pairs(of_entries, known, len(pairs), cuts[2].rows)
+    numbered: Arrays = {"user": entries["row"], "item": item, "explanation": other, "record": of_entries}
+    return numbered | {"offsets": offsets, "chosen": order} | _known(indptr, known)
 
 
 def _joined(pieces: tuple[Arrays, ...], names: tuple[str, ...], rows: int) -> tuple[Arrays, NDArray[np.int64]]:

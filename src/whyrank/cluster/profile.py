@@ -77,34 +77,35 @@ class Standing:
     told: dict[str, Any] | None
 
 
-def fit_profile(cluster: Cluster, model: Profile, data: Dataset, output: Path, run: Run) -> Path:
+def fit_profile(
+    cluster: Cluster, model: Profile, data: Dataset, output: Path, run: Run, validation: Dataset | None
+) -> Path:
     """Fit and save as `Model.fit` and `Model.save` would; `run.resume` goes on after the last epoch in the store."""
-    mark = digest({"format": FORMAT, "model": model.id, "parameters": values(model), "data": data.digest})
+    digests = {"data": data.digest, "validation": validation.digest if validation else ""}
+    mark = digest({"format": FORMAT, "model": model.id, "parameters": values(model), **digests})
     manifest = (data.store.read_document(f"{FOLDER}/manifest") if run.resume else None) or {"mark": mark, "stages": {}}
     if manifest["mark"] != mark:
         raise ArtifactError(f"{data.store.url}: belongs to other data or settings; remove it or leave out --resume")
-    plan = Plan(retried(lambda: hold_out(cluster, data)), model.id, dict(values(model)), run.threads or 1)
+    plan = Plan(retried(lambda: hold_out(cluster, data, validation)), model.id, dict(values(model)), run.threads or 1)
 
-    def standings(task: Callable[..., Standing], *each: tuple[Any, ...]) -> list[Standing]:
-        """What comes of tasks that run side by side; monitors hear of their epochs."""
+    def standings(task: Callable[..., Standing], *each: tuple[Any, ...]) -> tuple[list[Standing], bool]:
+        """What comes of tasks that run side by side, and whether monitors want to stop after their epochs."""
         found: list[Standing] = retried(
             lambda: cluster.gather([cluster.submit(task, plan, *arguments, cpus=plan.threads) for arguments in each])
         )
-        for monitor, standing in product(run.monitors, found):
-            if standing.told:
-                monitor.on_epoch(Epoch(**standing.told), None)
-        return found
+        told = [Epoch(**standing.told) for standing in found if standing.told]
+        return found, any([monitor.on_epoch(epoch, None) for monitor, epoch in product(run.monitors, told)])  # noqa: C419
 
     for stage, racers in model.stages.items():
         standing = Standing(**manifest["stages"][stage]) if stage in manifest["stages"] else None
-        written: list[Standing] = []
-        while standing is None or not standing.over:
+        stopped = False
+        while standing is None or not (standing.over or stopped):
             if standing is None:
-                written = standings(start, *((stage, racer) for racer in range(racers)))
+                written, stopped = standings(start, *((stage, racer) for racer in range(racers)))
                 standing = max(written, key=lambda each: each.score)  # the first of equals
             else:
-                written = [standing, *standings(go_on, (stage, standing))]
-                standing = written[-1]
+                (after,), stopped = standings(go_on, (stage, standing))
+                written, standing = [standing, after], after
             manifest["stages"][stage] = asdict(standing)
             data.store.write_document(f"{FOLDER}/manifest", manifest)
             for other in written:

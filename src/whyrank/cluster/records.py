@@ -15,7 +15,8 @@ from whyrank.cluster.dataset import Side as Rows
 from whyrank.cluster.session import Cluster, Reference
 from whyrank.cluster.store import Arrays
 from whyrank.data.csr import CSR
-from whyrank.training.records import Lists, Records, Side
+from whyrank.models.profile import ITEMS_SEEN
+from whyrank.training.records import ALL, Lists, Records, Side
 
 SIDES: dict[str, tuple[Rows, ...]] = {"reasons": ("user", "item"), "items": ("user",)}
 BATCHES = 32  # that are asked for at a time
@@ -73,6 +74,7 @@ def read_side(learn: Dataset, stage: str, side: Rows, number: int) -> Arrays:
     indptr = np.arange(len(starts) + 1) if stage == "items" else np.append(starts, len(order))
     found = {"records": part["record"][order[starts]], "rows": part[side][order[starts]] - np.int32(first)}
     found |= {"own_indptr": indptr.astype(np.int64), "own": part[columns][entries]}
+    found["longest"] = np.array([ITEMS_SEEN if stage == "items" else ALL])
     return found | said._asdict()
 
 
@@ -84,7 +86,7 @@ def find(part: Arrays, side: int, asked: NDArray[np.int64]) -> tuple[int, NDArra
     known = Side(part["rows"], CSR(part["indptr"], part["indices"], part["counts"]), own)
     silent = Side.none(len(part["records"]))
     if side == 0:
-        return side, mine, Records(own, (known, silent)).of(at[mine])
+        return side, mine, Records(own, (known, silent), int(part["longest"][0])).of(at[mine])
     nothing = CSR(np.zeros(len(known.rows) + 1, np.int64), own.indices[:0], own.indices[:0])
     return side, mine, Records(nothing, (silent, known)).of(at[mine])
 

@@ -101,6 +101,19 @@ class Cluster:
     def cpus(self) -> int:
         return int(self._ray.cluster_resources().get("CPU", 1))
 
+    def require_cpus(self, threads: int) -> None:
+        """Raise if no machine has so many cores: Ray would wait for one for ever."""
+        if threads > self.most_cpus:
+            raise ClusterError(
+                f"{threads} threads of one machine are asked for, and none of the cluster has more than "
+                f"{self.most_cpus} cores; use fewer --threads"
+            )
+
+    @property
+    def most_cpus(self) -> int:
+        """Of any one machine."""
+        return max((int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]), default=0)
+
     @property
     def machines(self) -> int:
         return sum(node["Alive"] for node in self._ray.nodes())

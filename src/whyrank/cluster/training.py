@@ -18,6 +18,7 @@ from whyrank.cluster.solver import ClusterSolver, Job
 from whyrank.cluster.store import Store
 from whyrank.errors import ArtifactError, TrainingError
 from whyrank.training import Epoch, Monitor, Run
+from whyrank.training.checkpoint import require_reachable
 from whyrank.training.loop import LARGEST
 
 MANIFEST = "manifest"
@@ -71,6 +72,7 @@ class _Training:
             return None
         if found["fingerprint"] != self.mark:
             raise ArtifactError(f"{self.store.url}: belongs to other data or settings; remove it or leave out --resume")
+        require_reachable(self.store.url, int(found["epoch"]), self.settings.epochs)
         return State(self.store, int(found["epoch"]), self.shards)
 
     def from_state(self, state: State | None) -> State:
@@ -79,15 +81,16 @@ class _Training:
         last, losses = self.settings.epochs, 0
         for monitor in self.monitors:
             monitor.on_start(done, last)
-        while done < last or state is None or state.epoch < done:
+        stop = False
+        while (done < last and not stop) or state is None or state.epoch < done:
             try:
-                if done < last:
+                if done < last and not stop:
                     epoch_began = time.monotonic()
                     updates, trouble = self.solver.epoch(done + 1)
                     self._require_sound(done + 1, not trouble)
                     done, losses, now = done + 1, 0, time.monotonic()
-                    self._report(done, updates / max(now - epoch_began, 1e-9), now - began, done - first)
-                if done == last or time.monotonic() - saved >= self.settings.checkpoint_seconds:
+                    stop = self._report(done, updates / max(now - epoch_began, 1e-9), now - began, done - first)
+                if done == last or stop or time.monotonic() - saved >= self.settings.checkpoint_seconds:
                     state, saved = self._save(done), time.monotonic()
             except Lost:
                 losses += 1
@@ -126,12 +129,11 @@ class _Training:
                     self.store.remove(folder)
         return state
 
-    def _report(self, done: int, speed: float, seconds: float, mine: int) -> None:
+    def _report(self, done: int, speed: float, seconds: float, mine: int) -> bool:
         last = self.settings.epochs
         loss = self.loss.mean(self.solver) if self.loss else float("nan")
         report = Epoch(done, last, loss, speed, seconds, seconds / max(mine, 1) * (last - done))
-        for monitor in self.monitors:
-            monitor.on_epoch(report, None)
+        return any([monitor.on_epoch(report, None) for monitor in self.monitors])  # noqa: C419 - ask all
 
     def _require_sound(self, epoch: int, sound: bool) -> None:
         if not sound:

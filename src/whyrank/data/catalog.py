@@ -97,6 +97,7 @@ class Catalog:
         user, item = users.numbers(new.users.ids)[new.user], items.numbers(new.items.ids)[new.item]
         said = pool.numbers(new.explanations.ids)[new.explanation]
         seen = (users.numbers(new.users.ids)[new.record_user], items.numbers(new.items.ids)[new.record_item])
+        fresh_pair = ~self.knows(*self._numbers_of(new))
         popularity = np.bincount(said, minlength=len(pool))
         before = np.zeros(len(pool))
         before[: len(self.popularity)] = self.popularity
@@ -117,16 +118,33 @@ class Catalog:
             mean_rating=rating,
             user_explanations=_merged(self.user_explanations, user, said, len(users), len(pool)),
             item_explanations=_merged(self.item_explanations, item, said, len(items), len(pool)),
-            user_items=_merged(self.user_items, *seen, len(users), len(items)),
+            user_items=_merged(self.user_items, seen[0][fresh_pair], seen[1][fresh_pair], len(users), len(items)),
         )
+
+    def uncounted(self, new: Triplets) -> Triplets:
+        """Those of further triplets that this catalog has not counted, for `grown`.
+
+        Of a pair that it knows they are those that the user or the item has not had yet: a catalog does not remember
+        what was said of a pair, so the rest has been counted or cannot be told from what has been.
+        """
+        user, item = self._numbers_of(new)
+        explanation = self.explanations.numbers(new.explanations.ids, missing="negative")[new.explanation]
+        record = new.record_explanations.rows_of_entries()
+        known = self.knows(user, item)[record] & (explanation >= 0)
+        for relation, rows in ((self.user_explanations, user), (self.item_explanations, item)):
+            known[known] = relation.holds(rows[record[known]], explanation[known])
+        return new.without(known)
+
+    def _numbers_of(self, new: Triplets) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The user and the item of every record; -1 for what is unknown."""
+        user = self.users.numbers(new.users.ids, missing="negative")[new.record_user]
+        return user, self.items.numbers(new.items.ids, missing="negative")[new.record_item]
 
     def knows(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Which pairs of numbers, -1 for what is unknown, this catalog has a record of."""
-        pairs, width = self.user_items, np.int64(len(self.items))
-        there = pairs.rows_of_entries() * width + pairs.indices  # rises
-        wanted = users.astype(np.int64) * width + items
-        place = np.minimum(np.searchsorted(there, wanted), max(len(there) - 1, 0))
-        return (there[place] == wanted) & (users >= 0) & (items >= 0) if len(there) else np.zeros(len(users), np.bool_)
+        known = (users >= 0) & (items >= 0)
+        known[known] = self.user_items.holds(users[known], items[known])
+        return known
 
     def _grown_texts(self, new: Triplets, pool: Vocabulary) -> pl.Series | None:
         if self.texts is None and new.texts is None:
@@ -193,7 +211,7 @@ def _vocabulary(table: pl.DataFrame, name: str) -> Vocabulary:
 
 
 def _column(table: pl.DataFrame, name: str) -> pl.Series:
-    if table[name].dtype != pl.String or table[name].null_count():
+    if name not in table.columns or table[name].dtype != pl.String or table[name].null_count():
         raise ValueError(f"{name} is not a column of texts")
     return table[name]
 

@@ -49,6 +49,14 @@ class CSR(NamedTuple):
         """The row number of every entry, in order."""
         return np.repeat(np.arange(self.rows, dtype=np.int32), self.sizes())
 
+    def holds(self, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Which of the pairs (row, column) are there."""
+        width = np.int64(max(self.indices.max(initial=0), columns.max(initial=0)) + 1)
+        there = self.rows_of_entries() * width + self.indices  # rises
+        wanted = rows.astype(np.int64) * width + columns
+        place = np.minimum(np.searchsorted(there, wanted), max(len(there) - 1, 0))
+        return there[place] == wanted if len(there) else np.zeros(len(wanted), np.bool_)
+
     def take(self, rows: NDArray[np.integer]) -> CSR:
         """The given rows, in the given order, as a CSR of their own."""
         starts, sizes = self.indptr[rows], self.indptr[rows + 1] - self.indptr[rows]

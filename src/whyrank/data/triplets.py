@@ -164,6 +164,35 @@ class Triplets:
             sentences=None if self.sentences is None or entries is None else self.sentences.gather(entries),
         )
 
+    def without(self, triplets: NDArray[np.bool_]) -> Triplets:
+        """All but the marked triplets; records of which nothing is left go, too."""
+        left = ~triplets
+        records, place = np.unique(self.record_explanations.rows_of_entries()[left], return_inverse=True)
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(records)))])
+        said = CSR(indptr, self.explanation[left], self.record_explanations.counts[left])
+        sentences = None if self.sentences is None else self.sentences.filter(pl.Series(left))
+        return replace(self.take(records), record_explanations=said, sentences=sentences)
+
+    def renumbered(self, like: Triplets) -> Triplets:
+        """The same records under the vocabularies of `like`; what is unknown there is left out."""
+        pairs = ((self.users, like.users), (self.items, like.items), (self.explanations, like.explanations))
+        if all(own is known for own, known in pairs):
+            return self
+        users, items, pool = (known.numbers(own.ids, missing="negative") for own, known in pairs)
+        left = self.without((users[self.user] < 0) | (items[self.item] < 0) | (pool[self.explanation] < 0))
+        record, said = left.record_explanations.rows_of_entries(), pool[left.explanation]
+        return replace(
+            left,
+            users=like.users,
+            items=like.items,
+            explanations=like.explanations,
+            record_user=users[left.record_user],
+            record_item=items[left.record_item],
+            record_explanations=CSR.from_pairs(record, said, left.records, len(like.explanations)),
+            texts=like.texts,
+            sentences=None,
+        )
+
     def filtered(
         self, *, user_pairs: int = 1, item_pairs: int = 1, explanation_uses: int = 1, rounds: int = 1000
     ) -> Triplets:

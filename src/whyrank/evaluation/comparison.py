@@ -214,4 +214,5 @@ def _latex(text: str) -> str:
 
 def _mean_of(parts: Sequence[Mapping[str, float] | None]) -> dict[str, float] | None:
     known = [part for part in parts if part is not None]
-    return {name: float(np.mean([part[name] for part in known])) for name in known[0]} if known else None
+    names = dict.fromkeys(name for part in known for name in part)
+    return {name: float(np.mean([part[name] for part in known if name in part])) for name in names} if known else None

@@ -58,6 +58,7 @@ def evaluate(
     test: Triplets | Split,
     k: int = 10,
     *,
+    known: Triplets | None = None,
     items: bool = True,
     beyond_accuracy: bool = True,
     threads: int | None = None,
@@ -65,14 +66,17 @@ def evaluate(
 ) -> Evaluation:
     """Rank the explanations of every test pair (of a split: its test part) and measure the top `k`.
 
-    Models that rank items are also measured on items, one list per test user over the items that are not in the
-    user's training data. As the paper does, explanations of joint models are then measured a second time on the test
-    pairs whose item was recommended (`explanation_on_recommended`); `explanation` is always over all test pairs.
-    `options` are those of `whyrank.Options`.
+    Models that rank items are also measured on items, one list per test user over the items that are neither in the
+    user's training data nor in `known` (of a split: its validation part), which are no misses. As the paper does,
+    explanations of joint models are then measured a second time on the test pairs whose item was recommended
+    (`explanation_on_recommended`, which has no figures but `pairs` where there is none); `explanation` is always over
+    all test pairs. `options` are those of `whyrank.Options`.
     """
     if k < 1:
         raise ParameterError(f"k is {k}; use at least 1")
-    test = test.test if isinstance(test, Split) else test
+    if isinstance(test, Split):
+        known = test.validation if known is None else known
+        test = test.test
     if not test.records:
         raise DataError("the test part is empty", expected="at least one record")
     model._check_fitted()
@@ -83,15 +87,16 @@ def evaluate(
     explanation = {name: float(values.mean()) for name, values in per_pair.items()}
     recommendation = on_recommended = per_user = None
     if items and model.ranks_items:
-        per_user, correct = _evaluate_items(model, users, found_items, k, threads)
+        others = _pairs(model, *in_terms_of(model, known)[:2]) if known is not None else None
+        per_user, correct = _evaluate_items(model, users, found_items, others, k, threads)
         recommendation = {name: float(values.mean()) for name, values in per_user.items()}
-        on_recommended = {n: float(v[correct].mean()) if correct.any() else 0.0 for n, v in per_pair.items()}
+        on_recommended = {n: float(v[correct].mean()) for n, v in per_pair.items()} if correct.any() else {}
         on_recommended["pairs"] = float(correct.sum())
     if beyond_accuracy:
         explanation |= _beyond(model, ranked, users)
-    seconds, known = time.perf_counter() - begin, int(model.catalog_.knows(users, found_items).sum())
+    seconds, fitted = time.perf_counter() - begin, int(model.catalog_.knows(users, found_items).sum())
     return Evaluation(
-        model.id, k, test.records, explanation, recommendation, on_recommended, seconds, per_pair, per_user, known
+        model.id, k, test.records, explanation, recommendation, on_recommended, seconds, per_pair, per_user, fitted
     )
 
 
@@ -122,20 +127,34 @@ def padded(ranked: NDArray[np.int32], k: int) -> NDArray[np.int32]:
 
 
 def _evaluate_items(
-    model: Model, users: NDArray[np.int32], items: NDArray[np.int32], k: int, threads: int | None
+    model: Model, users: NDArray[np.int32], items: NDArray[np.int32], others: CSR | None, k: int, threads: int | None
 ) -> tuple[dict[str, Values], NDArray[np.bool_]]:
-    """Metrics per test user, and which test pairs had their item recommended."""
+    """Metrics per test user over items outside of `others`, and which test pairs had their item recommended."""
     known = (users >= 0) & (items >= 0)
-    relevant = CSR.from_pairs(users[known], items[known], len(model.catalog_.users), len(model.catalog_.items))
+    relevant = _pairs(model, users, items)
     asked = np.flatnonzero(relevant.sizes()).astype(np.int32)
     if not len(asked):
         raise DataError("no test user or item is known to the model", expected="a test part of the same data")
-    ranked = padded(rank_items(model, asked, k, threads).numbers, k)
+    most = k if others is None else k + int(others.sizes()[asked].max())
+    ranked = padded(rank_items(model, asked, most, threads).numbers, most)
+    if others is not None:
+        rows = np.repeat(asked, most)
+        left = ~others.holds(rows, ranked.ravel()).reshape(ranked.shape)
+        left |= np.isin(ranked, -1) | relevant.holds(rows, ranked.ravel()).reshape(ranked.shape)
+        order = np.argsort(~left, axis=1, kind="stable")
+        ranked = np.where(np.take_along_axis(left, order, 1), np.take_along_axis(ranked, order, 1), np.int32(-1))
+    ranked = ranked[:, :k]
     per_user = per_list(ranked, relevant.take(asked))
     place = np.full(len(model.catalog_.users) + 1, -1)
     place[asked] = np.arange(len(asked))
     correct = known & (ranked[place[users]] == items[:, None]).any(1)
     return per_user, correct
+
+
+def _pairs(model: Model, users: NDArray[np.int32], items: NDArray[np.int32]) -> CSR:
+    """Of every user the items of these pairs; pairs with unknown numbers (-1) are left out."""
+    known = (users >= 0) & (items >= 0)
+    return CSR.from_pairs(users[known], items[known], len(model.catalog_.users), len(model.catalog_.items))
 
 
 def _beyond(model: Model, ranked: NDArray[np.int32], users: NDArray[np.int32]) -> dict[str, float]:

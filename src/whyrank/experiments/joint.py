@@ -12,7 +12,7 @@ from whyrank.experiments.curves import caption
 from whyrank.experiments.jobs import Job
 from whyrank.experiments.lab import Lab
 from whyrank.experiments.measures import STEPS
-from whyrank.experiments.plots import Line, Panel, draw
+from whyrank.experiments.plots import Line, Panel, draw, over_splits
 from whyrank.experiments.published import published_for
 from whyrank.experiments.report import Report
 from whyrank.models import MODELS, Model
@@ -56,9 +56,18 @@ def _job(name: str, split: int, alpha: float) -> Job:
 
 
 def _curve(lab: Lab, name: str, part: str, metric: str) -> Values:
-    """(splits, alphas), as fractions."""
-    rows = [[lab.facts(_job(name, split, alpha))[part][metric] for alpha in STEPS] for split in lab.numbers]
+    """(splits, alphas), as fractions; NaN where there is no figure, as where no item was recommended rightly."""
+    rows = [[lab.facts(_job(name, split, alpha))[part].get(metric, np.nan) for alpha in STEPS] for split in lab.numbers]
     return np.array(rows, np.float64)
+
+
+def _mean(values: Values) -> Values:
+    """Over the splits that have a figure."""
+    return over_splits(np.nanmean, values)
+
+
+def _cell(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.2f}"
 
 
 def _separate(lab: Lab, name: str, metric: str) -> float:
@@ -95,8 +104,8 @@ def write_alpha(lab: Lab, report: Report) -> Facts:
             )
         )
         panels.append(Panel([Line("items", STEPS, items, style=0)], "alpha", "items: F1@10 (%)", name))
-        found[name] = {"alpha": STEPS, "alone": alone, "explanation": reasons.mean(0).tolist()}
-        found[name] |= {"on_recommended": rewarded.mean(0).tolist(), "recommendation": items.mean(0).tolist()}
+        found[name] = {"alpha": STEPS, "alone": alone, "explanation": _mean(reasons).tolist()}
+        found[name] |= {"on_recommended": _mean(rewarded).tolist(), "recommendation": _mean(items).tolist()}
     words = (
         "F1 of both tasks over alpha; at alpha = 0 items are ranked by BPR. The paper measures explanations only on "
         "test pairs whose item was recommended; over all pairs they compare fairly with the dotted line."
@@ -119,20 +128,21 @@ def write_joint(lab: Lab, report: Report) -> Facts:
     for name in models:
         found[name] = _rows_of(lab, name)
         separate = found[name]["separate"]
-        rows.append([f"{name}: separate tasks", *(f"{value:.2f}" for value in separate)])
+        rows.append([f"{name}: separate tasks", *map(_cell, separate)])
         for label in ("best explanations", "best items"):
             cells = [_with_arrow(v, s) for v, s in zip(found[name][label], separate, strict=True)]
             rows.append([f"{name}: {label}, alpha {found[name][label + ' alpha']:g}", *cells])
         rows.append([f"{name}: improvement", *_improvements(found[name])])
     for name in _own(lab):
         results = [lab.facts(Job(name, split, "means")) for split in lab.numbers]
-        values = [scale * float(np.mean([facts[part][m] for facts in results])) for part, m, scale in COLUMNS]
+        columns = [[[facts[part].get(m, np.nan)] for facts in results] for part, m, _ in COLUMNS]
+        values = [scale * float(_mean(np.array(c))[0]) for c, (*_, scale) in zip(columns, COLUMNS, strict=True)]
         if name == ITEMS_ONLY:  # its reasons are untrained
             found[name] = {"items": values[4:]}
-            rows.append([f"{name}: items alone", *[""] * 4, *(f"{value:.2f}" for value in values[4:])])
+            rows.append([f"{name}: items alone", *[""] * 4, *map(_cell, values[4:])])
         else:
             found[name] = {"joint": values}
-            rows.append([f"{name}: joint (has no alpha)", *(f"{value:.2f}" for value in values)])
+            rows.append([f"{name}: joint (has no alpha)", *map(_cell, values)])
     if not rows:
         report.paragraph("None of the chosen models ranks items.")
         return {}
@@ -150,7 +160,7 @@ def write_joint(lab: Lab, report: Report) -> Facts:
 
 
 def _rows_of(lab: Lab, name: str) -> Facts:
-    curves = [scale * _curve(lab, name, part, metric).mean(0) for part, metric, scale in COLUMNS]
+    curves = [scale * _mean(_curve(lab, name, part, metric)) for part, metric, scale in COLUMNS]
     separate = [scale * _separate(lab, name, metric) for part, metric, scale in COLUMNS[:4]]
     separate += [float(curve[0]) for curve in curves[4:]]
     facts: Facts = {"separate": separate}
@@ -164,10 +174,13 @@ def _rows_of(lab: Lab, name: str) -> Facts:
 def _improvements(facts: Facts) -> list[str]:
     """Of each task at its own best over the separate task."""
     best = [*facts["best explanations"][:4], *facts["best items"][4:]]
-    return [f"{(b / s - 1) * 100:+.1f}%" if s else "inf" for b, s in zip(best, facts["separate"], strict=True)]
+    pairs = zip(best, facts["separate"], strict=True)
+    return ["-" if np.isnan(b) else f"{(b / s - 1) * 100:+.1f}%" if s else "inf" for b, s in pairs]
 
 
 def _with_arrow(value: float, separate: float) -> str:
+    if np.isnan(value):
+        return _cell(value)
     if f"{value:.2f}" == f"{separate:.2f}":
         return f"{value:.2f} ↕"
     return f"{value:.2f} {'↑' if value > separate else '↓'}"

@@ -139,7 +139,7 @@ def _items(model: Model, split: Split, threads: int | None) -> Facts:
     """Item metrics of joint models on test and validation, and reasons on pairs whose item was recommended."""
     if not model.ranks_items:
         return {}
-    test = evaluate(model, split.test, K, beyond_accuracy=False, threads=threads)
+    test = evaluate(model, split, K, beyond_accuracy=False, threads=threads)
     validation = evaluate(model, split.validation, K, beyond_accuracy=False, threads=threads)
     return {
         "recommendation": test.recommendation,

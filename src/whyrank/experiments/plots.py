@@ -43,14 +43,14 @@ class Line:
 
     @property
     def mean(self) -> Floats:
-        return _over_splits(np.nanmean, self.values)
+        return over_splits(np.nanmean, self.values)
 
     @property
     def deviation(self) -> Floats:
-        return _over_splits(np.nanstd, self.values)
+        return over_splits(np.nanstd, self.values)
 
 
-def _over_splits(function: Callable[..., Floats], values: Floats) -> Floats:
+def over_splits(function: Callable[..., Floats], values: Floats) -> Floats:
     """Splits without a figure are left out; a place without any has none."""
     found = np.full(values.shape[1], np.nan)
     known = ~np.isnan(values).all(0)

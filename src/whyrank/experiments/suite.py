@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from whyrank.artifacts.report import finite
 from whyrank.atomic import new_file
 from whyrank.errors import ParameterError, WhyrankError
 from whyrank.experiments import beyond, cases, curves, datasets, joint, ranking, relation
@@ -65,7 +66,7 @@ def run(
     page = report.write(folder)
     facts = {"data": lab.name, "splits": len(lab.splits), "skipped": lab.skipped, "experiments": found}
     with new_file(Path(folder) / "results.json") as aside:
-        aside.write_text(json.dumps(facts, indent=1, default=float) + "\n", encoding="utf-8")
+        aside.write_text(json.dumps(finite(facts), indent=1, default=float) + "\n", encoding="utf-8")
     return page, facts
 
 

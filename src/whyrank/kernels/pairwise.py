@@ -21,11 +21,15 @@ LIMIT = np.float32(1e4)  # a score difference beyond this is numerical trouble
 
 
 class Rates(NamedTuple):
-    """Learning rate times weight, and what regularization leaves of the values in each role (1 - rate * lambda)."""
+    """Learning rate times weight, and what regularization leaves of the values in each role (1 - rate * lambda).
+
+    A positive's factors may learn in other passes too, which share lambda; its bias has a share of its own.
+    """
 
     step: np.float32
     keep_row: np.float32
     keep_positive: np.float32
+    keep_bias: np.float32
     keep_negative: np.float32
 
 
@@ -108,7 +112,8 @@ def pairwise_task(
             p = choose_tail(factors, fused(difference, step, p * rates.keep_row), p)
             moved = choose_tail(factors, p, bias)
             store(row_table, row, p)
-            store(column_table, column, fused(moved, step, e * rates.keep_positive))
+            kept = choose_tail(factors, e * rates.keep_positive, e * rates.keep_bias)
+            store(column_table, column, fused(moved, step, kept))
             store(column_table, negative, fused(moved, -step, n * rates.keep_negative))
             updates += 1
             trouble += not abs(r) < LIMIT

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from whyrank.kernels import inlined, kernel
 from whyrank.kernels.lanes import LANES, add_scaled, dot, fetch_row
+from whyrank.kernels.rng import below, draw, key_of
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
+SAMPLE = key_of(15)  # keeps the random numbers of different purposes apart
 AHEAD = 6  # rows are asked for so many entries before they are used
 
 
@@ -24,15 +26,19 @@ def other_entries(
     batch: Longs,
     row_a: Ints, indptr_a: Longs, indices_a: Ints, counts_a: Ints, own_indptr_a: Longs, own_a: Ints,
     row_b: Ints, indptr_b: Longs, indices_b: Ints, counts_b: Ints, own_indptr_b: Longs, own_b: Ints,
-    leave_out: bool,
+    leave_out: bool, longest: int,
 ) -> tuple[Ints, Floats, Longs]:  # fmt: skip
-    """Both sides' entries of every record; with `leave_out`, without the record's own; an unknown row (-1) has none."""
+    """Both sides' entries of every record; with `leave_out`, without the record's own; an unknown row (-1) has none.
+
+    Of a row with more than `longest` entries so many stand for all, which the record's own entry decides: a row with
+    as many records as entries would otherwise take the square of its length.
+    """
     room = 0
     for r in batch:
         if row_a[r] >= 0:
-            room += indptr_a[row_a[r] + 1] - indptr_a[row_a[r]]
+            room += min(indptr_a[row_a[r] + 1] - indptr_a[row_a[r]], longest)
         if row_b[r] >= 0:
-            room += indptr_b[row_b[r] + 1] - indptr_b[row_b[r]]
+            room += min(indptr_b[row_b[r] + 1] - indptr_b[row_b[r]], longest)
     numbers = np.empty(room, np.int32)
     counts = np.empty(room, np.float32)
     places = np.zeros(2 * len(batch) + 1, np.int64)
@@ -40,11 +46,11 @@ def other_entries(
     for k in range(len(batch)):
         r = batch[k]
         used = _gather(
-            row_a[r], indptr_a, indices_a, counts_a, own_indptr_a, own_a, r, leave_out, numbers, counts, used
+            row_a[r], indptr_a, indices_a, counts_a, own_indptr_a, own_a, r, leave_out, longest, numbers, counts, used
         )
         places[2 * k + 1] = used
         used = _gather(
-            row_b[r], indptr_b, indices_b, counts_b, own_indptr_b, own_b, r, leave_out, numbers, counts, used
+            row_b[r], indptr_b, indices_b, counts_b, own_indptr_b, own_b, r, leave_out, longest, numbers, counts, used
         )
         places[2 * k + 2] = used
     return numbers[:used], counts[:used], places
@@ -53,11 +59,24 @@ def other_entries(
 @inlined
 def _gather(
     row: int, indptr: Longs, indices: Ints, amounts: Ints, own_indptr: Longs, own: Ints, record: int, leave_out: bool,
-    numbers: Ints, counts: Floats, used: int,
+    longest: int, numbers: Ints, counts: Floats, used: int,
 ) -> int:  # fmt: skip
     if row < 0:
         return used
     mine, end = (own_indptr[record], own_indptr[record + 1]) if leave_out else (np.int64(0), np.int64(0))
+    size = indptr[row + 1] - indptr[row]
+    if size > longest:
+        first = below(draw(SAMPLE, own[mine] if mine < end else 0), size)
+        for j in range(longest):
+            entry = indptr[row] + (first + j * size // longest) % size
+            amount = amounts[entry]
+            for k in range(mine, end):
+                amount -= own[k] == indices[entry]
+            if amount > 0:
+                numbers[used] = indices[entry]
+                counts[used] = np.float32(amount * size / longest)
+                used += 1
+        return used
     for entry in range(indptr[row], indptr[row + 1]):
         number, amount = indices[entry], amounts[entry]
         while mine < end and own[mine] < number:

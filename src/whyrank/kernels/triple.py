@@ -30,7 +30,7 @@ class TripleRates(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """Triplets in columns; `record` says whose explanations are never drawn as negatives."""
+    """Triplets in columns; `record` is the row of `known` whose explanations are never drawn as negatives."""
 
     user: NDArray[np.int32]
     item: NDArray[np.int32]

@@ -63,6 +63,6 @@ def load(path: str | Path) -> Model:
     """Load a model that `save` wrote; its arrays are memory-mapped, so that processes share them."""
     stored = artifacts.load(path, "model")
     name = stored.facts.get("model")
-    if name not in MODELS:
+    if not isinstance(name, str) or name not in MODELS:
         raise ArtifactError(f"{path}: holds a model {name!r} that this version of whyrank does not know")
-    return MODELS[str(name)].restore(stored, Path(path))
+    return MODELS[name].restore(stored, Path(path))

@@ -16,7 +16,7 @@ from whyrank import artifacts
 from whyrank.data.catalog import Catalog
 from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
-from whyrank.errors import ArtifactError, NotFitted, ParameterError
+from whyrank.errors import ArtifactError, DataError, NotFitted, ParameterError
 from whyrank.models import parameters
 from whyrank.ranking.form import Block, Bonus, Floats, Numbers
 from whyrank.ranking.options import Options
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from whyrank.ranking.recommend import Recommendation, RecommendedPair
     from whyrank.training import Run
 
+Shape = tuple[int | None, ...]  # None where any size will do
 Kept = TypeVar("Kept")
 Other = TypeVar("Other", bound="Model")
 
@@ -47,12 +48,17 @@ class Model:
     summary: ClassVar[str]
     ranks_items: ClassVar[bool] = False
     fitted: ClassVar[tuple[str, ...]] = ()  # names of the learned arrays, without the trailing underscore
-    rows: ClassVar[Mapping[str, str]] = {}  # those that kernels look into by number: of users, items or explanations
+    scores_n: ClassVar[bool] = False  # whether `bonus` is for its n best alone, of which a larger n has more
+    types: ClassVar[Mapping[str, type]] = {}  # of learned arrays that are not of float32
 
     # -- what a model defines ------------------------------------------------------------------------------------------
 
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
         raise NotImplementedError
+
+    def shapes(self) -> Mapping[str, Shape]:
+        """The shapes that learned arrays must have: kernels look into them by number, without looking at their size."""
+        return {}
 
     def keys(self) -> Floats:
         """One row per explanation."""
@@ -88,19 +94,25 @@ class Model:
         """Learn from triplets (of a split: its training part), forgetting what was learned before.
 
         `run` says how: threads, progress, checkpoints. It never changes the result. Models that can stop early or tune
-        themselves use `validation`, and hold out some records of `train` where it is not given.
+        themselves use `validation`, and hold out some records of `train` where it is not given. Its ids are looked up
+        in `train`; records of users, items or explanations that are not there are left out.
         """
         from whyrank.training import Run
 
         parameters.check(self)
-        if not isinstance(train, Triplets | Split):
-            raise ParameterError(
-                f"fit takes Triplets or a Split, not {type(train).__name__}; "
-                "whyrank.read makes them of a file, Triplets.from_frame of a table"
-            )
+        if not isinstance(train, Split):
+            require_triplets("fit", train, "Triplets or a Split")
+        if validation is not None:
+            require_triplets("fit", validation, "a validation part of Triplets")
         if isinstance(train, Split):
             validation = train.validation if validation is None else validation
             train = train.train
+        if validation is not None and validation.records:
+            validation = validation.renumbered(train)
+            if not validation.records:
+                raise DataError(
+                    "no validation record has ids of the training data", expected="records of the same data"
+                )
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self._forget()
@@ -121,6 +133,7 @@ class Model:
         out, so that nothing counts twice. The model itself grows, and is returned.
         """
         self._check_fitted()
+        require_triplets("fold_in", new)
         known = self.catalog_
         users, items = (
             vocabulary.numbers(own.ids, missing="negative")
@@ -130,8 +143,14 @@ class Model:
         grown = known.grown(new)
         self._grow(grown)
         self.catalog_ = grown
+        if new.records:
+            self._took_in(new.digest())
         self._forget()
         return self
+
+    def _took_in(self, digest: str) -> None:
+        """The data that the model says it comes from is what it was fitted to, and then more."""
+        self.data_digest_ = hashlib.sha256(f"{self.data_digest_} {digest}".encode()).hexdigest()
 
     def _grow(self, catalog: Catalog) -> None:
         """Make room for the users and items that a catalog has beyond the model's; some models need none."""
@@ -252,11 +271,15 @@ class Model:
         return model
 
     def _check_restored(self) -> None:
-        """Raise unless keys and queries fit each other; the last user and item reach the ends of their tables."""
+        """Raise unless arrays have their shapes, and keys and queries fit each other."""
         catalog = self.catalog_
-        for name, of in self.rows.items():
-            if len(getattr(self, f"{name}_")) != len(getattr(catalog, of)):
-                raise ValueError(f"{name} of a size that does not fit the {of}")
+        for name, shape in self.shapes().items():
+            array = getattr(self, f"{name}_")
+            fits = len(array.shape) == len(shape) and all(
+                wanted in (None, size) for wanted, size in zip(shape, array.shape, strict=True)
+            )
+            if not fits or array.dtype != self.types.get(name, np.float32):
+                raise ValueError(f"{name} has the wrong size or type")
         users, items = (np.array([len(each) - 1], np.int32) for each in (catalog.users, catalog.items))
         asked = [(self.keys(), self.queries(users, items), len(catalog.explanations))]
         if self.ranks_items:
@@ -278,3 +301,11 @@ class Model:
     def _check_fitted(self) -> None:
         if not hasattr(self, "catalog_"):
             raise NotFitted(f"this {type(self).__name__} is not fitted yet; call fit first")
+
+
+def require_triplets(method: str, given: object, wanted: str = "Triplets") -> None:
+    if not isinstance(given, Triplets):
+        raise ParameterError(
+            f"{method} takes {wanted}, not {type(given).__name__}; "
+            "whyrank.read makes Triplets of a file, Triplets.from_frame of a table"
+        )

@@ -17,14 +17,14 @@ from whyrank import training
 from whyrank.data.catalog import Catalog
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ArtifactError, DataError, ParameterError
-from whyrank.models.base import Model
+from whyrank.models.base import Model, Shape
 from whyrank.models.bper import BPER
-from whyrank.models.parameters import parameter
+from whyrank.models.parameters import parameter, seed_parameter
 from whyrank.ranking.form import Block, Floats, Numbers, two_sides
 from whyrank.text.checkpoint import Checkpoint
 from whyrank.text.cold import borrowed, nearest
 from whyrank.text.encoder import Encoder
-from whyrank.text.features import Preparation, checked, in_order
+from whyrank.text.features import Preparation, checked, in_order, one_blas_thread
 from whyrank.text.frozen import SIDES, Arrays, Settings, Trainer, start, start_from
 from whyrank.text.fusion import FUSIONS
 from whyrank.text.held_out import HeldOutTrainer, parted
@@ -54,6 +54,7 @@ class BPERPlus(Model):
         *("user_factors", "item_factors", *PER_EXPLANATION, "text_layer", "text_shift", "fusion_weights"),
         *("feature_mean", "feature_projection", "encoder_weights", "encoder_digest"),
     )
+    types: ClassVar[Mapping[str, type]] = {"encoder_digest": np.uint8}
 
     factors: int = parameter(20, "d: length of a vector of factors", at_least=1, at_most=4096)
     mu: float = parameter(0.7, "weight of the user's side when ranking", at_least=0, at_most=1)
@@ -96,7 +97,7 @@ class BPERPlus(Model):
     feature_ids: Iterable[object] | None = dataclasses.field(
         default=None, repr=False, metadata={"help": "the explanation of each row of features; None: the sorted ids"}
     )
-    seed: int = parameter(0, "every random choice comes from it", at_least=0)
+    seed: int = seed_parameter()
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -167,7 +168,8 @@ class BPERPlus(Model):
         return preparation.apply(tuned.encode(trainer.texts))
 
     def _train(self, trainer: Trainer, run: Run) -> None:
-        vectors = hashlib.sha256(self.feature_mean_.tobytes() + self.feature_projection_.tobytes()).hexdigest()
+        given = (self.feature_mean_, self.feature_projection_, trainer.features, self.encoder_digest_)
+        vectors = hashlib.sha256(b"".join(array.tobytes() for array in given)).hexdigest()
         facts = {"data": self.data_digest_, "vectors": vectors, **self._stored_parameters()}
         checkpoint = Checkpoint(run.checkpoint, facts)
         resumed, done, last = checkpoint.load(trainer.state()) if run.resume else None, 0, trainer.settings.epochs
@@ -292,6 +294,8 @@ class BPERPlus(Model):
             more = features if name == "explanation_features" else np.zeros((new, *values.shape[1:]), np.float32)
             setattr(self, f"{name}_", np.concatenate([values, more]))
         self._warm_up(np.arange(old, old + new), np.flatnonzero(catalog.popularity))
+        if new:
+            self._took_in(hashlib.sha256(repr((ids, texts)).encode() + features.tobytes()).hexdigest())
         self._forget()
 
     def _warm_up(self, cold: NDArray[np.int64], warm: NDArray[np.int64]) -> None:
@@ -319,9 +323,31 @@ class BPERPlus(Model):
 
     # -- scoring -------------------------------------------------------------------------------------------------------
 
+    def shapes(self) -> dict[str, Shape]:
+        catalog, d = self.catalog_, self.factors
+        pool, width = len(catalog.explanations), len(self.text_layer_)
+        mixed = sum(rows * columns for rows, columns in FUSIONS[self.fusion].shapes(d).values())
+        return {
+            "user_factors": (len(catalog.users), d),
+            "item_factors": (len(catalog.items), d),
+            "explanation_by_user": (pool, d),
+            "explanation_by_item": (pool, d),
+            "user_bias": (pool,),
+            "item_bias": (pool,),
+            "explanation_features": (pool, width),
+            "text_layer": (width, d),
+            "text_shift": (1, d),
+            "fusion_weights": (mixed,),
+            "feature_mean": (len(self.feature_projection_),),
+            "feature_projection": (None, width),
+            "encoder_weights": (None,),
+            "encoder_digest": (None,),
+        }
+
     def text_vectors(self) -> Floats:
         """o_e^BERT: the linear layer's view of what each explanation says."""
-        vectors: Floats = self.explanation_features_ @ self.text_layer_ + self.text_shift_
+        with one_blas_thread():
+            vectors: Floats = self.explanation_features_ @ self.text_layer_ + self.text_shift_
         return vectors
 
     def keys(self) -> Floats:

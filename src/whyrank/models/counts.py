@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +14,7 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.triplets import Triplets
 from whyrank.kernels.evidence import Strength, merged_evidence
 from whyrank.kernels.metrics import hits
-from whyrank.models.base import Model
+from whyrank.models.base import Model, Shape
 from whyrank.models.parameters import parameter
 from whyrank.ranking.form import Block, Bonus, Floats, Numbers
 from whyrank.ranking.rank import rank
@@ -73,6 +74,7 @@ class COUNTS(EvidenceModel):
     id = "counts"
     summary = "popularity and smoothed log-ratios of user and item counts"
     fitted: ClassVar[tuple[str, ...]] = ("strengths",)
+    types: ClassVar[Mapping[str, type]] = {"strengths": np.float64}
     grid: ClassVar[tuple[float, ...]] = (1.0, 3.0, 10.0, 30.0)
 
     user_smoothing: float | None = parameter(None, "a: larger trusts the user's own words less", above=0)
@@ -100,6 +102,9 @@ class COUNTS(EvidenceModel):
             self.catalog_ = catalog
             self._forget()
         self.strengths_ = candidates[int(np.argmax(scores))]
+
+    def shapes(self) -> dict[str, Shape]:
+        return {"strengths": (3,)}
 
     def keys(self) -> Floats:
         logs: Floats = np.log(np.maximum(self.catalog_.popularity, 0.5)).astype(np.float32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -48,16 +48,25 @@ class Course:
 
 
 class Work(Protocol):
-    """A stage of a fit: one or more courses start, one goes on, an epoch at a time, until it is over."""
+    """A stage of a fit: one or more courses start, one goes on, an epoch at a time, until it is over.
+
+    `stopped` says that a monitor wants no more epochs.
+    """
+
+    stopped: bool
 
     def training(self, racer: int) -> SoftmaxTraining: ...
     def start(self, racer: int) -> Course: ...
     def go_on(self, course: Course) -> None: ...
 
 
-def best_of(courses: Sequence[Course]) -> int:
-    """The racer that goes on; the first of equals."""
-    return int(np.argmax([course.score for course in courses]))
+def race(work: Work, racers: int) -> Course:
+    """The course that goes on, the first of equals; the others' tables are let go of."""
+    best = work.start(0)
+    for racer in range(1, racers):
+        other = work.start(racer)
+        best = other if other.score > best.score else best
+    return best
 
 
 class Checkpoint:

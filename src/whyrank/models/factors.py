@@ -12,8 +12,8 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError
-from whyrank.models.base import Model
-from whyrank.models.parameters import parameter
+from whyrank.models.base import Model, Shape, require_triplets
+from whyrank.models.parameters import parameter, seed_parameter
 from whyrank.ranking.form import Floats
 from whyrank.training import Pass, Run, Settings, Storage, Table, fold_in, grow, train
 
@@ -29,7 +29,7 @@ class FactorModel(Model):
     learning_rate: float = parameter(0.01, "gamma", above=0)
     regularization: float = parameter(0.01, "lambda", at_least=0)
     epochs: int = parameter(500, "T: passes over the training data", at_least=1)
-    seed: int = parameter(0, "every random choice comes from it", at_least=0)
+    seed: int = seed_parameter()
     solver: Literal["blocks", "sequential"] = parameter(
         "blocks", "blocks: parallel; sequential: the paper's loop", one_of=("blocks", "sequential")
     )
@@ -48,6 +48,15 @@ class FactorModel(Model):
         # What is fitted, by the names in `layout`.
         def __getattr__(self, name: str) -> Floats: ...
         def __setattr__(self, name: str, value: object) -> None: ...
+
+    def shapes(self) -> dict[str, Shape]:
+        found: dict[str, Shape] = {}
+        for table, (factors, bias) in self.layout.items():
+            rows = len(
+                {"user": self.catalog_.users, "item": self.catalog_.items}.get(table, self.catalog_.explanations)
+            )
+            found |= {factors: (rows, self.factors)} | ({} if bias is None else {bias: (rows,)})
+        return found
 
     def tables(self, train: Triplets) -> dict[str, Table]:
         """What is learned."""
@@ -91,14 +100,19 @@ class FactorModel(Model):
         )
 
     def partial_fit(self, new: Triplets, epochs: int = 50, run: Run | None = None) -> Self:
-        """Go on learning from further triplets, which may hold new users, items and explanations."""
+        """Go on learning from further triplets, which may hold new users, items and explanations.
+
+        Triplets of pairs that are known already are learned from again; what has been counted is not counted twice.
+        """
         self._check_fitted()
+        require_triplets("partial_fit", new)
         run = run or Run()
-        catalog = self.catalog_.grown(new, explanations=True)
+        catalog = self.catalog_.grown(self.catalog_.uncounted(new), explanations=True)
         triplets = in_terms_of(new, catalog)
         start = grow(self._storage(), self.tables(triplets), self.seed, self.factor_range)
         self._learn(triplets, replace(self.settings(run), epochs=epochs), run, start)
         self.catalog_ = catalog
+        self._took_in(new.digest())
         self._forget()
         return self
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -12,12 +10,13 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
 from whyrank.kernels.neighbours import neighbours, weighted_sets
-from whyrank.models.base import Model
+from whyrank.models.base import Model, Shape
 from whyrank.models.parameters import parameter
 from whyrank.ranking.form import Bonus, Floats, Numbers
 from whyrank.training import Run
 
 STEP = 4096  # rows whose neighbours are looked for at once
+HELD = 1 << 22  # neighbours that are held at once
 
 
 @dataclass(kw_only=True, eq=False)
@@ -35,14 +34,18 @@ class _Neighbours(Model):
         """Whose explanations are compared: E_u or E_i."""
         raise NotImplementedError
 
+    def shapes(self) -> dict[str, Shape]:
+        return {"least": (self.relation().rows,)}
+
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
         own = self.relation()
         self.least_: Floats = np.zeros(own.rows, np.float32)
-        if self.neighbours is None:
+        if self.neighbours is None or self.neighbours >= own.rows:  # all others belong to the set
             return
         inverse = CSR.from_pairs(own.indices, own.rows_of_entries(), len(train.explanations), own.rows)
-        for start in range(0, own.rows, STEP):
-            rows = np.arange(start, min(start + STEP, own.rows), dtype=np.int32)
+        step = max(1, min(STEP, HELD // self.neighbours))
+        for start in range(0, own.rows, step):
+            rows = np.arange(start, min(start + step, own.rows), dtype=np.int32)
             found, similarity = neighbours(*own[:2], *inverse[:2], rows, self.neighbours)
             self.least_[rows] = np.where(found[:, -1] >= 0, similarity[:, -1], 0)
 
@@ -62,7 +65,6 @@ class RUCF(_Neighbours):
 
     id = "rucf"
     summary = "revised user-based collaborative filtering"
-    rows: ClassVar[Mapping[str, str]] = {"least": "users"}
 
     def relation(self) -> CSR:
         return self.catalog_.user_explanations
@@ -77,7 +79,6 @@ class RICF(_Neighbours):
 
     id = "ricf"
     summary = "revised item-based collaborative filtering"
-    rows: ClassVar[Mapping[str, str]] = {"least": "items"}
 
     def relation(self) -> CSR:
         return self.catalog_.item_explanations

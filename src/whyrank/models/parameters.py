@@ -8,6 +8,8 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from whyrank.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -28,11 +30,17 @@ def parameter(
     return dataclasses.field(default=default, metadata={"help": help, **bounds})
 
 
+def seed_parameter(help: str = "every random choice comes from it") -> Any:
+    """Where random choices come from."""
+    return parameter(0, help, at_least=0, at_most=2**63 - 1)
+
+
 def check(model: DataclassInstance) -> None:
-    """Raise ParameterError for the first parameter that is out of its bounds."""
+    """Raise ParameterError for the first parameter that is out of its bounds; numbers of NumPy become plain ones."""
     kinds = typing.get_type_hints(type(model))
     for field in dataclasses.fields(model):
-        value = getattr(model, field.name)
+        value = _plain(getattr(model, field.name))
+        setattr(model, field.name, value)
         problem = _problem(value, kinds[field.name], field.metadata)
         if problem:
             raise ParameterError(f"{field.name} is {value!r}; {problem}")
@@ -40,7 +48,12 @@ def check(model: DataclassInstance) -> None:
 
 def values(model: DataclassInstance) -> dict[str, object]:
     """The parameters as the constructor took them."""
-    return {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
+    return {field.name: _plain(getattr(model, field.name)) for field in dataclasses.fields(model)}
+
+
+def _plain(value: object) -> object:
+    """What JSON and compiled code know: 20 instead of np.int64(20)."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def parse(model_class: type, settings: Mapping[str, str]) -> dict[str, object]:

@@ -28,15 +28,16 @@ from whyrank.data.triplets import Triplets
 from whyrank.kernels import profile as kernels
 from whyrank.kernels.evidence import Strength
 from whyrank.kernels.metrics import hits
+from whyrank.models.base import Shape
 from whyrank.models.counts import EvidenceModel, held_out, quality, sampled
-from whyrank.models.courses import Checkpoint, Course, Work, best_of
-from whyrank.models.parameters import parameter
+from whyrank.models.courses import Checkpoint, Course, Work, race
+from whyrank.models.parameters import parameter, seed_parameter
 from whyrank.ranking.evidence import similar_items
 from whyrank.ranking.form import Block, Floats, Numbers
 from whyrank.ranking.rank import rank_items
 from whyrank.training import Epoch, Run
-from whyrank.training.records import Records, Side, Source
-from whyrank.training.softmax import SoftmaxSettings, SoftmaxTraining, State, Task
+from whyrank.training.records import ALL, Records, Side, Source
+from whyrank.training.softmax import START, SoftmaxSettings, SoftmaxTraining, State, Task
 from whyrank.training.vectors import Words
 
 # Penalties that race for an epoch or a part of it: (of vectors, of words' vectors); as many with words as without.
@@ -48,6 +49,7 @@ CHECKED = 4000  # validation records that decide
 ASKED = 2000  # validation users that decide of items
 ITEM_SAMPLE = 2048  # items that stand for a larger pool in each step
 PATIENCE = 3  # epochs without a better ranking of items after which it is enough
+ITEMS_SEEN = 256  # of a user that stand for all in a step, so that an epoch's time grows with records only
 STEPS = 100  # batches are smaller than asked for where an epoch would otherwise have fewer steps
 MANY_STEPS = 175  # and larger than the usual 512 records where it would have more than these, up to LARGEST
 LARGEST = 8192
@@ -60,30 +62,30 @@ class Profile(EvidenceModel):
     id = "profile"
     summary = "popularity, evidence and profiles, trained by softmax (whyrank's own)"
     fitted: ClassVar[tuple[str, ...]] = ("vectors", "bias", "user_inputs", "item_inputs", "strengths")
-    rows: ClassVar[Mapping[str, str]] = {"user_inputs": "explanations", "item_inputs": "explanations"}
+    types: ClassVar[Mapping[str, type]] = {"strengths": np.float64}
 
     factors: int = parameter(32, "length of each side's profile", at_least=1, at_most=1024)
     epochs: int = parameter(5, "passes over the training data at most; it stops when validation falls", at_least=1)
     learning_rate: float = parameter(0.01, "of the first epoch", above=0)
     batch: int | None = parameter(None, "records a step at most; None: more of them the more there are", at_least=1)
     words: bool = parameter(True, "use the words of explanations")
-    seed: int = parameter(0, "every random choice comes from it", at_least=0)
+    seed: int = seed_parameter()
 
     stages: ClassVar[dict[str, int]] = {"reasons": len(RACE)}  # how many courses start in each
 
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
-        """Stage by stage: of several courses the one that is best after its start goes on until it is over."""
+        """Stage by stage: of several courses the one that is best after its start goes on until it is over.
+
+        A monitor stops a stage, during the race as soon as it is decided, and is asked again in the next.
+        """
         saved = Checkpoint.of(self, train, validation, run)
         learn, check = held_out(train, validation)
         catalog, self.catalog_ = self.catalog_, Catalog.of(learn)
         for stage, racers in self.stages.items():
             work = self.work(stage, learn, check, run)
-            course = saved.course(work, stage)
-            if course is None:
-                courses = [work.start(racer) for racer in range(racers)]
-                course = courses[best_of(courses)]
+            course = saved.course(work, stage) or race(work, racers)
             saved.keep(stage, course)
-            while not course.over:
+            while not (course.over or work.stopped):
                 work.go_on(course)
                 saved.keep(stage, course)
             self.keep_stage(stage, course.best)
@@ -122,17 +124,16 @@ class Profile(EvidenceModel):
         *,
         curve: str = "loss",
         racer: int = 0,
-    ) -> None:
-        """An epoch of a training (or its rest, or so many steps of it); monitors hear of it when it is over."""
+    ) -> bool:
+        """An epoch of a training (or its rest, or so many steps of it); whether monitors want to stop after it."""
         begin, before = time.perf_counter(), training.done
         loss = training.epoch(steps)
         if training.done:
-            return
+            return False
         seconds = time.perf_counter() - begin
         updates = training.task.source.entries * (1 - before / training.task.source.records) / seconds
         epoch = Epoch(training.epochs, of, loss, updates, seconds, seconds * (of - training.epochs), curve, racer)
-        for monitor in run.monitors:
-            monitor.on_epoch(epoch, None)
+        return any([monitor.on_epoch(epoch, None) for monitor in run.monitors])  # noqa: C419 - ask all
 
     def _keep(self, state: State) -> None:
         self.vectors_, self.bias_ = state.keys, state.bias
@@ -141,6 +142,16 @@ class Profile(EvidenceModel):
         self._forget()
 
     # -- scoring -------------------------------------------------------------------------------------------------------
+
+    def shapes(self) -> dict[str, Shape]:
+        pool, d = len(self.catalog_.explanations), self.factors
+        of_explanations = {
+            "vectors": (pool, 2 * d),
+            "bias": (pool,),
+            "user_inputs": (pool, d),
+            "item_inputs": (pool, d),
+        }
+        return {**of_explanations, "strengths": (len(START),)}
 
     def keys(self) -> Floats:
         return np.hstack([self.vectors_, self.bias_[:, None]])
@@ -174,7 +185,6 @@ class ProfileJ(Profile):
         *Profile.fitted,
         *("item_vectors", "item_bias", "item_by_item_inputs"),
     )
-    rows: ClassVar[Mapping[str, str]] = {**Profile.rows, "item_by_item_inputs": "items"}
 
     item_epochs: int = parameter(12, "passes for items at most; it stops when validation no longer rises", at_least=1)
 
@@ -215,6 +225,11 @@ class ProfileJ(Profile):
         bias = np.log((popularity[known:] + 0.5) / max(popularity.sum(), 1)).astype(np.float32)
         self.item_bias_ = np.concatenate([self.item_bias_, bias])
 
+    def shapes(self) -> dict[str, Shape]:
+        items, d = len(self.catalog_.items), 2 * self.factors
+        of_items: dict[str, Shape] = {"item_vectors": (items, d), "item_bias": (items,)}
+        return super().shapes() | of_items | {"item_by_item_inputs": (items, d)}
+
     def item_keys(self) -> Floats:
         return np.hstack([self.item_vectors_, self.item_bias_[:, None]])
 
@@ -230,7 +245,7 @@ class Reasons:
 
     def __init__(self, model: Profile, task: Task, check: Triplets, run: Run) -> None:
         self.model, self.task, self.check, self.run = model, task, check, run
-        self.settings = model.settings(task.source.records, run)
+        self.settings, self.stopped = model.settings(task.source.records, run), False
         self.penalties = RACE if self.task.words is None else RACE_WITH_WORDS
 
     def training(self, racer: int) -> SoftmaxTraining:
@@ -240,12 +255,12 @@ class Reasons:
     def start(self, racer: int) -> Course:
         training = self.training(racer)
         steps = race_steps(self.task.source.records, self.settings)
-        self.model.epoch(training, self.run, self.model.epochs, steps, racer=racer)
+        self.stopped |= self.model.epoch(training, self.run, self.model.epochs, steps, racer=racer)
         state, epochs = training.state(), training.epochs
         return Course(training, state, self._quality(state), epochs, epochs >= self.model.epochs, racer)
 
     def go_on(self, course: Course) -> None:
-        self.model.epoch(course.training, self.run, self.model.epochs, racer=course.racer)
+        self.stopped |= self.model.epoch(course.training, self.run, self.model.epochs, racer=course.racer)
         now = course.training.state()
         score = self._quality(now)
         fallen = score < FALL * course.score and course.training.epochs > 1
@@ -263,7 +278,7 @@ class Items:
 
     def __init__(self, model: ProfileJ, task: Task, check: Asked, run: Run) -> None:
         self.model, self.task, self.check, self.run = model, task, check, run
-        self.settings = model.item_settings(task.source.records, run)
+        self.settings, self.stopped = model.item_settings(task.source.records, run), False
 
     def training(self, racer: int) -> SoftmaxTraining:
         return SoftmaxTraining(self.task, self.settings)
@@ -273,7 +288,7 @@ class Items:
         return Course(training, training.state(), -1.0, 0, over=False)
 
     def go_on(self, course: Course) -> None:
-        self.model.epoch(course.training, self.run, self.model.item_epochs, curve="item_loss")
+        self.stopped |= self.model.epoch(course.training, self.run, self.model.item_epochs, curve="item_loss")
         now = course.training.state()
         self.model.keep_stage("items", now)
         score = item_quality(self.model, self.check)
@@ -315,10 +330,10 @@ def reason_records(learn: Triplets) -> Records:
 
 
 def item_records(learn: Triplets) -> Records:
-    """Records with the user's items (what the user says was tried and did not help)."""
+    """Records with the user's items (what the user says was tried and did not help), of very many some."""
     alone = np.arange(learn.records + 1, dtype=np.int64)
     item = CSR(alone, learn.record_item, np.ones(learn.records, np.int32))
-    return Records(item, (Side(learn.record_user, learn.user_items, item), Side.none(learn.records)))
+    return Records(item, (Side(learn.record_user, learn.user_items, item), Side.none(learn.records)), ITEMS_SEEN)
 
 
 def item_task(source: Source, popularity: NDArray[np.int64]) -> Task:
@@ -337,7 +352,7 @@ def profiles(
         everyone,
         *(rows_a, a.indptr, a.indices, a.counts, nobody, nothing),
         *(rows_b, b.indptr, b.indices, b.counts, nobody, nothing),
-        False,
+        *(False, ALL),
     )
     x = np.zeros((len(rows_a), inputs_a.shape[1] + inputs_b.shape[1]), np.float32)
     weights = kernels.profile_weights(counts, places)

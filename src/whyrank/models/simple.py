@@ -8,7 +8,7 @@ import numpy as np
 
 from whyrank.data.triplets import Triplets
 from whyrank.models.base import Model
-from whyrank.models.parameters import parameter
+from whyrank.models.parameters import seed_parameter
 from whyrank.ranking.form import Block, Bonus, Floats, Numbers
 from whyrank.training import Run
 
@@ -19,8 +19,9 @@ class RAND(Model):
 
     id = "rand"
     summary = "random explanations"
+    scores_n = True
 
-    seed: int = parameter(0, "every list is drawn from this", at_least=0)
+    seed: int = seed_parameter("every list is drawn from this")
 
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
         pass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from whyrank.ranking.search import Search
 
 Kept = TypeVar("Kept")
 CHUNK = 8192  # pairs whose queries and lists are in memory at once
+WHOLE = 1 << 22  # scores of whole pools that are in memory at once, for models that need them
 PLAIN = Options()
 
 
@@ -31,6 +32,7 @@ class Ranked(NamedTuple):
 class Ranker(Scorer, Protocol):
     """A fitted model, as far as ranking is concerned."""
 
+    scores_n: ClassVar[bool]
     catalog_: Catalog
 
     def search(self) -> Search: ...
@@ -68,9 +70,12 @@ def rank(
     n = min(n, len(model.catalog_.explanations))
     ranked = Ranked(np.empty((len(users), n), np.int32), np.empty((len(users), n), np.float32))
     allowed, boost = options.allowed(model.catalog_), options.boost(model.catalog_)
-    for start in range(0, len(users), CHUNK):
-        part = slice(start, start + CHUNK)
-        found = _rank_chunk(model, users[part], items[part], n, options, allowed, boost, threads)
+    # A model that scores n explanations alone has to score them all where others may be the best.
+    whole = model.scores_n and (options.grounded or allowed is not None or boost is not None)
+    chunk = max(1, min(CHUNK, WHOLE // len(model.catalog_.explanations))) if whole else CHUNK
+    for start in range(0, len(users), chunk):
+        part = slice(start, start + chunk)
+        found = _rank_chunk(model, users[part], items[part], n, options, allowed, boost, whole, threads)
         ranked.numbers[part], ranked.scores[part] = found
     return ranked
 
@@ -100,6 +105,7 @@ def _rank_chunk(
     options: Options,
     allowed: NDArray[np.bool_] | None,
     boost: Floats | None,
+    whole: bool,
     threads: int | None,
 ) -> tuple[Numbers, Floats]:
     wanted = n if not options.diversity else min(max(5 * n, 50), len(model.catalog_.explanations))
@@ -109,7 +115,7 @@ def _rank_chunk(
     numbers, scores = model.search().top(
         model.queries(users, items),
         wanted,
-        bonus=model.bonus(users, items, wanted),
+        bonus=model.bonus(users, items, len(model.catalog_.explanations) if whole else wanted),
         allowed=allowed,
         boost=boost,
         candidates=candidates,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from whyrank.text.features import one_blas_thread
+
 Floats = NDArray[np.float32]
 NEIGHBOURS = 10
 SHARPNESS = 8  # weights are cosines to this power: near-duplicates count far more than vague resemblance
@@ -17,7 +19,8 @@ def nearest(cold: Floats, warm: Floats) -> tuple[NDArray[np.int64], Floats]:
     count = min(NEIGHBOURS, len(warm))
     places, weights = np.empty((len(cold), count), np.int64), np.empty((len(cold), count), np.float32)
     for begin in range(0, len(cold), CHUNK):
-        cosines = cold[begin : begin + CHUNK] @ warm.T
+        with one_blas_thread():
+            cosines = cold[begin : begin + CHUNK] @ warm.T
         best = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
         part = np.maximum(np.take_along_axis(cosines, best, 1), 1e-3) ** SHARPNESS
         places[begin : begin + CHUNK], weights[begin : begin + CHUNK] = best, part / part.sum(1, keepdims=True)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
 
 from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ParameterError
@@ -31,7 +32,8 @@ class Preparation(NamedTuple):
         """
         mean = features.mean(0, dtype=np.float64)
         centred = features - mean
-        values, directions = np.linalg.eigh(centred.T @ centred / len(features))
+        with one_blas_thread():
+            values, directions = np.linalg.eigh(centred.T @ centred / len(features))
         kept = np.argsort(-values, kind="stable")[: min(dimensions, features.shape[1])]
         directions = directions[:, kept]
         directions = directions * np.sign(np.take_along_axis(directions, np.abs(directions).argmax(0)[None], 0))
@@ -43,6 +45,11 @@ class Preparation(NamedTuple):
         if features.shape[1:] != self.mean.shape:
             raise ParameterError(f"features have shape {features.shape}; use rows of {len(self.mean)} numbers")
         return product(np.ascontiguousarray(features - self.mean), self.projection)
+
+
+def one_blas_thread() -> threadpool_limits:
+    """Inside of it BLAS and LAPACK give the same bits however many cores there are."""
+    return threadpool_limits(limits=1, user_api="blas")
 
 
 def checked(features: ArrayLike) -> Floats:

@@ -12,7 +12,7 @@ from whyrank.crew import Crew
 from whyrank.kernels.pairwise import Rates, pairwise_task
 from whyrank.kernels.rng import key_of
 from whyrank.kernels.triple import TripleRates, triple_task
-from whyrank.training.passes import PairwisePass, Pass, Settings, sharing
+from whyrank.training.passes import PairwisePass, Pass, Settings, sharing, sharing_bias
 from whyrank.training.shards import Layout, Partition, default_shards, draw_partitions
 from whyrank.training.storage import Storage
 
@@ -94,25 +94,24 @@ class BlockSolver:
 
 def pairwise_rates(passes: tuple[Pass, ...], one: Pass, settings: Settings, epoch: int) -> Rates:
     """The rates of a two-way pass in an epoch."""
-    keep_row, keep_positive = (_keep(passes, settings, epoch, name) for name in one.tables)
-    return Rates(_step(one, settings, epoch), keep_row, keep_positive, _keep(passes, settings, epoch))
+    keep_row, keep_positive = (_keep(settings, epoch, sharing(passes, name)) for name in one.tables)
+    keep_bias = _keep(settings, epoch, sharing_bias(passes, one.tables[1]))
+    return Rates(_step(one, settings, epoch), keep_row, keep_positive, keep_bias, _keep(settings, epoch))
 
 
 def triple_rates(passes: tuple[Pass, ...], one: Pass, settings: Settings, epoch: int) -> TripleRates:
     """The rates of a three-way pass in an epoch."""
-    keep_user, keep_item, keep_positive = (_keep(passes, settings, epoch, name) for name in one.tables[:3])
-    step = _step(one, settings, epoch)
-    return TripleRates(step, keep_user, keep_item, keep_positive, _keep(passes, settings, epoch))
+    keep_user, keep_item, keep_positive = (_keep(settings, epoch, sharing(passes, name)) for name in one.tables[:3])
+    return TripleRates(_step(one, settings, epoch), keep_user, keep_item, keep_positive, _keep(settings, epoch))
 
 
 def _step(one: Pass, settings: Settings, epoch: int) -> np.float32:
     return np.float32(float(settings.rate(epoch)) * one.weight)
 
 
-def _keep(passes: tuple[Pass, ...], settings: Settings, epoch: int, table: str | None = None) -> np.float32:
-    """What regularization leaves of a row: of a negative (no table named), or of a triplet's own row of a table."""
-    share = sharing(passes, table) if table else 1
-    return np.float32(1 - float(settings.rate(epoch)) * settings.regularization / share)
+def _keep(settings: Settings, epoch: int, passes: int = 1) -> np.float32:
+    """What regularization leaves of values that so many passes share."""
+    return np.float32(1 - float(settings.rate(epoch)) * settings.regularization / passes)
 
 
 def _independent(passes: Sequence[Pass]) -> list[list[int]]:

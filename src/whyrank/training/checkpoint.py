@@ -24,13 +24,15 @@ from whyrank.training.storage import Storage
 FORMAT = "whyrank-checkpoint-2"
 
 
-def fingerprint(tables: Mapping[str, Table], passes: Sequence[Pass], settings: Settings, records: object) -> str:
+def fingerprint(
+    tables: Mapping[str, Table], passes: Sequence[Pass], settings: Settings, records: object, start: Storage | None
+) -> str:
     """A hash of all that decides the result; threads and the place of the checkpoint do not."""
     chosen = asdict(settings)
     for name in ("threads", "checkpoint_seconds", *(["epochs"] if settings.schedule == "constant" else [])):
         del chosen[name]
     digest = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode())
-    for part in (*tables.items(), *passes, records):
+    for part in (*tables.items(), *passes, records, None if start is None else start.values):
         _feed(digest, part)
     return digest.hexdigest()
 
@@ -57,12 +59,13 @@ def save(path: Path, storage: Storage, monitors: Sequence[Monitor], epoch: int, 
     write_arrays(path, mark, arrays | {"epoch": np.array([epoch])})
 
 
-def load(path: Path, storage: Storage, monitors: Sequence[Monitor], mark: str) -> int:
+def load(path: Path, storage: Storage, monitors: Sequence[Monitor], mark: str, epochs: int) -> int:
     """Take up the state of a checkpoint; the number of epochs done, 0 if there is no checkpoint."""
     arrays = read_arrays(path, mark)
     if not arrays:
         return 0
     try:
+        require_reachable(path, int(arrays["epoch"][0]), epochs)
         storage.values[:] = arrays["values"]
         for index, monitor in enumerate(monitors):
             prefix = f"monitor{index}."
@@ -93,6 +96,14 @@ def read_arrays(path: Path, mark: str) -> dict[str, NDArray[Any]]:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     except (SafetensorError, OSError, ValueError) as error:
         raise _damaged(path, error) from error
+
+
+def require_reachable(place: object, done: int, epochs: int) -> None:
+    """Raise unless a run of so many epochs passes through the state after `done` of them."""
+    if done > epochs:
+        raise ArtifactError(
+            f"{place}: holds {done} epochs and only {epochs} are asked for; remove it or train without resume"
+        )
 
 
 def _damaged(path: Path, error: Exception) -> ArtifactError:

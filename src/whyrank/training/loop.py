@@ -53,8 +53,8 @@ def train(
     if settings.epoch_unit == "records" and records is None:
         raise ParameterError("epoch_unit = 'records': needs to know the records")
     storage = start or Storage.started(tables, settings.seed, settings.factor_range)
-    mark = checkpoints.fingerprint(tables, passes, settings, records) if checkpoint else ""
-    done = checkpoints.load(checkpoint, storage, monitors, mark) if checkpoint and resume else 0
+    mark = checkpoints.fingerprint(tables, passes, settings, records, start) if checkpoint else ""
+    done = checkpoints.load(checkpoint, storage, monitors, mark, settings.epochs) if checkpoint and resume else 0
     threads = settings.threads or os.cpu_count() or 1
     with Crew(threads if passes[0].triplets >= WORTH_THREADS else 1) as crew, _LateInterrupt() as interrupt:
         run = _Run(storage, passes, settings, crew, records, monitors)

@@ -74,8 +74,7 @@ def negatives_of(rows: NDArray[np.int32], known: CSR, columns: int, key: np.uint
 def _sample(storage: Storage, one: Pass, key: np.uint64) -> Sample:
     chosen = chosen_triplets(key, one.triplets)
     pairwise = isinstance(one, PairwisePass)
-    csr = one.known if isinstance(one, PairwisePass) else one.record_explanations
-    rows = one.positive_rows if isinstance(one, PairwisePass) else csr.rows_of_entries()
+    rows = one.positive_rows if isinstance(one, PairwisePass) else one.record_explanations.rows_of_entries()
     column = one.tables[1] if pairwise else one.tables[2]
-    negatives = negatives_of(rows[chosen], csr, storage.tables[column].rows, key)
+    negatives = negatives_of(rows[chosen], one.known, storage.tables[column].rows, key)
     return {name: array[chosen] for name, array in positives(one).items()}, negatives

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -55,7 +56,7 @@ class PairwisePass:
 
 @dataclass(frozen=True, eq=False)
 class TriplePass:
-    """A three-way relation with one score per triplet, negatives outside the record's own explanations.
+    """A three-way relation with one score per triplet, negatives outside the explanations of the record's pair.
 
     `form="cd"`: `(p_u * q_i) . o_e` with one table of explanations. `form="pitf"`: `p_u . oU_e + q_i . oI_e` with two.
     """
@@ -82,6 +83,17 @@ class TriplePass:
     @property
     def triplets(self) -> int:
         return len(self.record_explanations.indices)
+
+    @cached_property
+    def known(self) -> CSR:
+        """Record -> the explanations of its user and item, in this record or another: never drawn as negatives."""
+        said = self.record_explanations
+        pairs = self.record_user * (np.int64(self.record_item.max(initial=0)) + 1) + self.record_item
+        distinct, pair_of = np.unique(pairs, return_inverse=True)
+        if len(distinct) == said.rows:
+            return said
+        pool = int(said.indices.max(initial=0)) + 1
+        return CSR.from_pairs(pair_of[said.rows_of_entries()], said.indices, len(distinct), pool).take(pair_of)
 
 
 Pass = PairwisePass | TriplePass
@@ -194,3 +206,8 @@ def sharing(passes: tuple[Pass, ...], table: str) -> int:
     The paper's joint update regularizes such a row once a draw; separate passes give each its share.
     """
     return sum(table in one.tables for one in passes)
+
+
+def sharing_bias(passes: tuple[Pass, ...], table: str) -> int:
+    """In how many passes a triplet's own bias of this table takes part: those whose columns the table has."""
+    return sum(isinstance(one, PairwisePass) and one.columns == table for one in passes)

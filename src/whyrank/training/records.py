@@ -18,6 +18,7 @@ Ints = NDArray[np.int32]
 
 # A batch is cut into so many parts, whatever the number of threads: their gradients are added in order.
 PARTS = 2
+ALL = 1 << 62  # longer than any profile
 
 
 class Lists(NamedTuple):
@@ -71,10 +72,11 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Records in memory: what each says, and its two sides."""
+    """Records in memory: what each says, and its two sides; of longer profiles, `longest` entries stand for all."""
 
     targets: CSR
     sides: tuple[Side, Side]
+    longest: int = ALL
 
     @property
     def records(self) -> int:
@@ -90,5 +92,5 @@ class Records:
     def of(self, records: NDArray[np.int64]) -> Lists:
         first, second = ((side.rows, *side.relation, *side.own[:2]) for side in self.sides)
         said = self.targets.take(records)
-        numbers, counts, places = kernels.other_entries(records, *first, *second, True)
+        numbers, counts, places = kernels.other_entries(records, *first, *second, True, self.longest)
         return Lists(said.indptr, said.indices, numbers, counts, places)

@@ -90,5 +90,4 @@ def _numbers(passes: tuple[Pass, ...], roles: list[tuple[str, ...]]) -> NDArray[
 
 
 def _known(one: Pass) -> Known:
-    csr = one.known if isinstance(one, PairwisePass) else one.record_explanations
-    return Known(build_filters(csr.indptr, csr.indices), csr.indptr, csr.indices)
+    return Known(build_filters(one.known.indptr, one.known.indices), one.known.indptr, one.known.indices)

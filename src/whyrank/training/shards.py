@@ -98,11 +98,10 @@ class Layout:
         indptr = np.zeros(tables[one.tables[0]].rows + 1, np.int64)
         np.cumsum(np.bincount(rows, minlength=len(indptr) - 1), out=indptr[1:])
         others, entries = NOTHING, Entries(NOTHING, NOTHING, NOTHING, NOTHING)
-        csr = one.known if isinstance(one, PairwisePass) else one.record_explanations
         if not isinstance(one, PairwisePass):
             others = numbers[2][source]
-            entries = Entries(rows, columns, others, csr.rows_of_entries()[source])
-        known = Known(build_filters(csr.indptr, csr.indices), csr.indptr, csr.indices)
+            entries = Entries(rows, columns, others, one.record_explanations.rows_of_entries()[source])
+        known = Known(build_filters(one.known.indptr, one.known.indices), one.known.indptr, one.known.indices)
         starts = np.append(indptr[: -1 : group_size(len(indptr) - 1)], indptr[-1])
         room = np.empty((2, len(source)), np.int32)
         return cls(one, starts, rows, source, columns, others, entries, known, room[0], room[1])
