@@ -123,7 +123,11 @@ def test_every_quote_is_a_sentence_of_its_review(mined: Mined) -> None:
     texts = reviews().with_row_index("row", offset=1).with_columns(pl.col("row").cast(pl.String))
     joined = table.join(texts, left_on="source", right_on="row").with_columns(pl.col("text_right").str.to_lowercase())
     assert joined.height == table.height
-    assert joined.select(pl.col("text_right").str.contains(pl.col("sentence").str.to_lowercase(), literal=True)).to_series().all()
+    assert (
+        joined.select(pl.col("text_right").str.contains(pl.col("sentence").str.to_lowercase(), literal=True))
+        .to_series()
+        .all()
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,10 +141,10 @@ def test_every_quote_is_a_sentence_of_its_review(mined: Mined) -> None:
     ],
 )
 def test_quotes_are_without_private_and_vulgar_words(sentence: str) -> None:
-    from whyrank.mining.language import English
+    from whyrank.mining.nouns import StatementEnglish
 
     text = np.frombuffer(sentence.encode(), np.uint8)
-    quotes = read_quotes(text, np.array([0]), np.array([len(text)], np.int32), English(), vulgar=False)
+    quotes = read_quotes(text, np.array([0]), np.array([len(text)], np.int32), StatementEnglish(), vulgar=False)
     assert quotes.to_list() == [None]
 
 

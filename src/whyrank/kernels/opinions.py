@@ -10,320 +10,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import kernel
+from whyrank.kernels import wordclasses as w
+from whyrank.kernels.phrases import (
+    ROOM,
+    antecedent,
+    antecedent_used,
+    before_phrase,
+    bits_at,
+    hypothetical,
+    inner_head,
+    is_head,
+    negated,
+    next_conjunct,
+    next_head,
+    no_aspect,
+    object_head,
+    phrase_start,
+    subject_head,
+    subjects,
+    tag_at,
+    verb_group,
+)
+from whyrank.kernels.tagging import tag_sentence
+from whyrank.kernels.wordclasses import ADJ, CAPITAL, END, GLUE, NOUN, PARTICIPLE, T_J, T_N, Sentence
 
-# Classes that a word can have.
-NOUN, ADJ, VERB, ADV = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-DET, POSS, PRON, PREP = 1 << 4, 1 << 5, 1 << 6, 1 << 7
-COP, AUX, NEG, AND = 1 << 8, 1 << 9, 1 << 10, 1 << 11
-BUT, COMMA, END, INT = 1 << 12, 1 << 13, 1 << 14, 1 << 15
-LOVE, LIKE, MISS, AFFECT = 1 << 16, 1 << 17, 1 << 18, 1 << 19
-TROUBLE, VERDICT, DOES, FIND = 1 << 20, 1 << 21, 1 << 22, 1 << 23
-LIGHT, HYP, REL, TO = 1 << 24, 1 << 25, 1 << 26, 1 << 27
-PARTICIPLE, GERUND, TIME, FIRST = 1 << 28, 1 << 29, 1 << 30, 1 << 31
-NO, COMPARATIVE, TOO, NEUTRAL = 1 << 32, 1 << 33, 1 << 34, 1 << 35
-GLUE, QUOTE, ENOUGH, THAN = 1 << 36, 1 << 37, 1 << 38, 1 << 39
-ALIKE, APOSTROPHE_S, LINKING, VAGUE = 1 << 40, 1 << 41, 1 << 42, 1 << 43
-OTHERS = 1 << 44
-OF, CONTAINER, DASH, TRY = 1 << 45, 1 << 46, 1 << 47, 1 << 48
-WORKS, STOPS, CAPITAL, EASY = 1 << 49, 1 << 50, 1 << 51, 1 << 52
-ROLE, IMPLIES, COULD, ACTS = 1 << 53, 1 << 54, 1 << 55, 1 << 56
-WISH, IF, ITEM = 1 << 57, 1 << 58, 1 << 59
-
-# Parts of speech after a look at the neighbours.
-T_NONE, T_N, T_J, T_V, T_R, T_D, T_P, T_O, T_COP, T_AUX, T_NEG, T_AND, T_BUT, T_COMMA, T_REL, T_TO, T_S = range(17)
+__all__ = ["ADJ", "CAPITAL", "END", "GLUE", "NOUN", "PARTICIPLE", "T_J", "T_N", "find_opinions"]
 
 # Which rule found an opinion.
-R_ATTRIBUTE, R_PREDICATE, R_VERB, R_NO, R_BARE, R_AFFECT, R_TO, R_DOES, R_ADVERB, R_MISSING, R_WORTH = range(11)
+R_ATTRIBUTE, R_PREDICATE, R_VERB, R_NO, R_BARE, R_AFFECT, R_TO, R_DOES, R_ADVERB, R_NOMINAL, R_WORTH, R_VERDICT = range(
+    12
+)
 
-ROOM = 8  # conjuncts of one opinion
-Ints = NDArray[np.int32]
-
-
-@kernel
-def resolve(bits: NDArray[np.int64], sense: NDArray[np.int8], s: int, e: int, tag: NDArray[np.int8]) -> None:
-    """One part of speech for every token from s to e, from left to right."""
-    for i in range(s, e):
-        c = bits[i]
-        before = tag[i - 1] if i > s else T_NONE
-        after = bits[i + 1] if i + 1 < e else END
-        t = T_NONE
-        if c & END:
-            t = T_NONE
-        elif c & COMMA:
-            t = T_COMMA
-        elif c & AND:
-            t = T_AND
-        elif c & BUT:
-            t = T_BUT
-        elif c & GLUE:
-            t = T_R
-        elif c & APOSTROPHE_S:
-            if before == T_O or before == T_NONE or before == T_REL or before == T_D:
-                t = T_COP
-            elif after & (DET | INT | NEG | POSS | GERUND):
-                t = T_COP
-            elif after & ADJ and not (i + 2 < e and bits[i + 2] & NOUN and not bits[i + 2] & ADJ):
-                t = T_COP
-            else:
-                t = T_S
-        elif c & NEG:
-            t = T_NEG
-        elif c & COP:
-            noun = c & NOUN and (
-                before == T_D or before == T_J or before == T_P or (before == T_N and after & (COP | AUX))
-            )
-            if noun and not (before == T_P and bits[i - 1] & TO):
-                t = T_N
-            elif c & LINKING:
-                good = after & (ADJ | INT | NEG) and not after & (DET | POSS)
-                t = T_COP if good else T_V
-            else:
-                t = T_COP
-        elif c & AUX:
-            t = T_AUX
-        elif c & REL and not c & DET:
-            t = T_REL
-        elif c & REL and c & DET and before == T_N and (after & (COP | AUX | VERB | PRON)) and not after & NOUN:
-            t = T_REL
-        elif c & TO:
-            t = T_TO
-        elif c & LIKE:
-            verb = i > s and (
-                bits[i - 1] & (FIRST | NEG | AUX) or (before == T_R and i > s + 1 and bits[i - 2] & FIRST)
-            )
-            t = T_V if verb else T_P
-        elif c & PREP and c & INT and after & (ADJ | ADV) and not after & (DET | PRON):
-            t = T_R
-        elif c & PREP and not (c & ADJ and before in (T_COP, T_R)):
-            t = T_P
-        elif c & PRON and not (c & DET and after & (NOUN | ADJ)):
-            t = T_O
-        elif c & (DET | POSS):
-            t = T_D
-            if c & DET and c & REL and (after & COP or after & AUX):
-                t = T_O
-        elif c & INT and not (c & (ADJ | NOUN) and not after & (ADJ | ADV | INT | PARTICIPLE)):
-            t = T_R
-        else:
-            t = content(bits, sense, s, e, i, tag)
-        tag[i] = t
-
-
-@kernel
-def content(bits: NDArray[np.int64], sense: NDArray[np.int8], s: int, e: int, i: int, tag: NDArray[np.int8]) -> int:
-    """The part of speech of a content word."""
-    c = bits[i]
-    before = tag[i - 1] if i > s else T_NONE
-    after = bits[i + 1] if i + 1 < e else END
-    if c & CAPITAL and after & CAPITAL and after & NOUN and i > s:
-        return T_N  # part of a name
-    nominal = before == T_D or before == T_J or before == T_P or before == T_S
-    if c & ADV and not c & ADJ and not c & NOUN:
-        return T_R
-    if c & NOUN and c & VERB:
-        if c & LOVE and before in (T_NONE, T_COMMA, T_BUT, T_AND, T_R) and not after & (COP | PREP | AND | END | COMMA):
-            return T_V
-        if nominal or (before == T_NEG and bits[i - 1] & NO):
-            return T_J if c & ADJ and after & NOUN and not after & VERB else T_N
-        if (
-            before == T_O
-            or before == T_AUX
-            or before == T_TO
-            or before == T_REL
-            or (before == T_NEG and not bits[i - 1] & NO)
-        ):
-            return T_V
-        if before == T_R and i > s + 1 and tag[i - 2] in (T_O, T_AUX):
-            return T_V
-        if before == T_N and after & (DET | POSS | ADV | INT | PRON) and not after & (COP | NOUN):
-            return T_V
-        if before == T_N and c & (DOES | LINKING):
-            return T_V
-        if before == T_N and after & ADJ and not after & NOUN:
-            return T_V
-        return T_J if c & ADJ and after & NOUN else T_N
-    if c & PARTICIPLE or c & GERUND:
-        if before == T_COP or before == T_R or before == T_NEG:
-            return T_J if sense[i] != 0 or c & ADJ or before == T_R or before == T_COP else T_V
-        if c & GERUND and before == T_J and i > s + 1 and tag[i - 2] in (T_COP, T_R):
-            return T_V
-        if c & GERUND and nominal and not after & NOUN:
-            return T_N if not c & ADJ else T_J
-        if sense[i] != 0 and (after & (NOUN | AND | COMMA | END) or c & ADJ):
-            return T_J
-        if nominal and after & (NOUN | ADJ):
-            return T_J if c & PARTICIPLE else T_N
-        if c & GERUND and after & NOUN and not after & VERB and before in (T_NONE, T_AND, T_COMMA):
-            return T_N
-        return T_J if c & ADJ else T_V
-    if c & ADJ and c & NOUN:
-        if after & NOUN or before == T_COP or before == T_R or (sense[i] != 0 and before != T_D and before != T_P):
-            return T_J
-        return T_N if nominal or before == T_N or before == T_AND else T_J
-    if c & ADJ:
-        return T_J
-    if c & VERB:
-        return T_V if not nominal or c & LOVE else T_N
-    return T_N
-
-
-@kernel
-def phrase_start(bits: NDArray[np.int64], tag: NDArray[np.int8], s: int, head: int) -> int:
-    """Where the noun phrase with this head begins: nouns that stand together."""
-    a = head
-    while a > s and (tag[a - 1] == T_N or tag[a - 1] == T_S) and not bits[a - 1] & TIME:
-        a -= 1
-    if tag[a] == T_S:
-        a += 1
-    return a
-
-
-@kernel
-def before_phrase(tag: NDArray[np.int8], s: int, a: int) -> int:
-    """The last token before a noun phrase that begins at a, its modifiers and its determiner included."""
-    m = a - 1
-    while m >= s and (tag[m] == T_J or (tag[m] == T_R and tag[m + 1] == T_J)):
-        m -= 1
-    while m >= s and tag[m] == T_D:
-        m -= 1
-    return m
-
-
-@kernel
-def is_head(tag: NDArray[np.int8], i: int, e: int) -> bool:
-    """Whether a token is the last noun of a noun phrase."""
-    return tag[i] == T_N and not (i + 1 < e and (tag[i + 1] == T_N or tag[i + 1] == T_S))
-
-
-@kernel
-def next_head(bits: NDArray[np.int64], tag: NDArray[np.int8], i: int, e: int) -> int:
-    """The head of the noun phrase that begins at i (determiners and modifiers first), or -1."""
-    k, seen = i, 0
-    while k < e and seen < 6 and (tag[k] in (T_D, T_J, T_R) or bits[k] & FIRST and tag[k] == T_D):
-        k += 1
-        seen += 1
-    if k >= e or tag[k] != T_N:
-        return -1
-    while k + 1 < e and (tag[k + 1] == T_N or (tag[k + 1] == T_S and k + 2 < e)):
-        k += 1
-        if tag[k] == T_S:
-            while k + 1 < e and tag[k + 1] in (T_J, T_R):
-                k += 1
-    if bits[k] & LIGHT and k + 2 < e and bits[k + 1] & PREP and tag[k + 1] == T_P:
-        deeper = next_head(bits, tag, k + 2, e)
-        if deeper >= 0:
-            return deeper
-    return k if tag[k] == T_N else -1
-
-
-@kernel
-def whole_phrase(bits: NDArray[np.int64], tag: NDArray[np.int8], head: int, e: int) -> int:
-    """The head of a noun phrase that holds another one: selection of wines, quality of the food."""
-    if bits[head] & CONTAINER and head + 2 < e and bits[head + 1] & OF:
-        deeper = next_head(bits, tag, head + 2, e)
-        if deeper >= 0:
-            return deeper
-    return head
-
-
-@kernel
-def negated(bits: NDArray[np.int64], tag: NDArray[np.int8], s: int, i: int) -> bool:
-    """Whether a negation reaches the token at i: before it with nothing but adverbs, articles and auxiliaries between."""
-    k, steps = i - 1, 0
-    flips = False
-    while k >= s and steps < 6:
-        if tag[k] == T_NEG:
-            if bits[k] & NO and i - k > 3:
-                return flips
-            if k + 1 < i and bits[k + 1] & INT and bits[k + 1] & LIGHT:  # not only
-                return flips
-            flips = not flips
-        elif (
-            tag[k] not in (T_R, T_D, T_AUX, T_COP)
-            and not (tag[k] == T_J and steps < 3)
-            and not (tag[k] == T_V and bits[k] & (AUX | VERB) and steps >= 1)
-        ):
-            break
-        k -= 1
-        steps += 1
-    return flips
-
-
-@kernel
-def hypothetical(bits: NDArray[np.int64], tag: NDArray[np.int8], s: int, i: int, kinds: int = HYP) -> bool:
-    """Whether what stands at i is only wished for or imagined: would be better, if it were clean."""
-    k = i - 1
-    while k >= s and tag[k] != T_BUT:
-        if bits[k] & kinds and not (k + 1 < i and tag[k + 1] == T_NEG):
-            return True
-        if tag[k] == T_COMMA and not bits[k] & HYP and i - k > 4:
-            return False
-        k -= 1
-    return False
-
-
-@kernel
-def subjects(bits: NDArray[np.int64], tag: NDArray[np.int8], s: int, c: int, heads: Ints) -> int:
-    """The heads of the noun phrases that a verb at c is said about, into `heads`; their number."""
-    k, best, steps = c - 1, -1, 0
-    while k >= s and tag[k] in (T_R, T_AUX, T_NEG, T_COP):
-        k -= 1
-    if k >= s and tag[k] in (T_O, T_REL) and bits[k] & FIRST == 0:
-        if tag[k] == T_REL or bits[k] & REL:  # the soup, which was cold
-            k -= 1
-            if k >= s and tag[k] == T_COMMA:
-                k -= 1
-            if k < s or tag[k] != T_N:
-                return 0
-            heads[0] = k
-            return 1
-        if k == s or tag[k - 1] != T_P:
-            return 0
-        k -= 2
-    while k >= s and steps < 14:
-        t = tag[k]
-        if t == T_N:
-            m = before_phrase(tag, s, phrase_start(bits, tag, s, k))
-            if m < s or tag[m] != T_P:
-                best = k
-                break
-            part = m > s and tag[m - 1] == T_N and bits[m] & OF and bits[m - 1] & (LIGHT | CONTAINER)
-            if best < 0:
-                best = k
-            if part:
-                break
-            k = m - 1
-        elif t in (T_BUT, T_COP) or (t == T_AND and best >= 0) or (t == T_J and best >= 0):
-            break
-        elif t == T_COMMA and best < 0 and steps > 0:
-            break
-        else:
-            k -= 1
-        steps += 1
-    if best < 0 or (bits[best] & (VAGUE | TIME) and tag[best - 1 if best > s else best] != T_N):
-        return 0
-    heads[0] = best
-    found = 1
-    k = phrase_start(bits, tag, s, best) - 1
-    anded = False
-    while found < ROOM:
-        while k >= s and tag[k] in (T_J, T_D, T_R):
-            k -= 1
-        joined = False
-        while k >= s and tag[k] in (T_AND, T_COMMA):
-            anded = anded or tag[k] == T_AND
-            joined = True
-            k -= 1
-        if not joined or not anded or k < s or tag[k] != T_N:
-            break
-        a = phrase_start(bits, tag, s, k)
-        m = before_phrase(tag, s, a)
-        if m >= s and tag[m] in (T_P, T_V, T_COP):
-            break
-        heads[found] = k
-        found += 1
-        k = a - 1
-    return found
+POSITIVE, NEGATIVE = -2, 2  # signs of opinions that have one whatever their word says
+MOST = 256  # opinions of one sentence
+CLAUSE_ENDS = (w.T_NONE, w.T_AND, w.T_COMMA, w.T_BUT, w.T_P, w.T_TO, w.T_NEG)
 
 
 @kernel
@@ -338,413 +58,500 @@ def find_opinions(
     is negative or positive whatever its word says.
     """
     tag = np.zeros(len(bits), np.int8)
-    out = np.empty((256, 7), np.int32)
+    out = np.empty((MOST, 7), np.int32)
+    rows, heads, size = np.empty((MOST, 6), np.int32), np.empty(ROOM, np.int32), np.zeros(1, np.int32)
     n = 0
-    heads, others = np.empty(ROOM, np.int32), np.empty(ROOM, np.int32)
     for number in range(len(sentences) - 1):
         s, e = sentences[number], sentences[number + 1]
         if e - s < 2:
             continue
-        resolve(bits, sense, s, e, tag)
-        if n + 40 * (e - s) + 64 > len(out):
-            bigger = np.empty((2 * len(out) + 40 * (e - s) + 64, 7), np.int32)
+        size[0] = 0
+        x = Sentence(bits[s:e], sense[s:e], tag[s:e], rows, size, heads)
+        tag_sentence(x.bits, x.sense, x.tag)
+        if not x.bits[e - s - 1] & w.QUESTION:
+            apply_rules(x)
+        if n + size[0] > len(out):
+            bigger = np.empty((2 * len(out) + MOST, 7), np.int32)
             bigger[:n] = out[:n]
             out = bigger
-        first = n
-        for i in range(s, e):
-            t, c = tag[i], bits[i]
-            if is_head(tag, i, e):
-                n = attributes(bits, sense, tag, s, e, i, number, out, n)
-            if t == T_COP:
-                n = predicate(bits, sense, tag, s, e, i, number, out, n, heads, others)
-            elif t == T_V:
-                n = verb(bits, sense, tag, s, e, i, number, out, n, heads)
-            if c & (AFFECT | TROUBLE) and i + 2 < e and tag[i + 1] == T_P:
-                n = affect(bits, tag, s, e, i, i + 2, number, out, n)
-            elif c & (TROUBLE | VERDICT) and t == T_N and sense[i] != 0 and i + 2 < e and tag[i + 1] == T_COP:
-                if tag[i + 2] in (T_D, T_N) and i > s and tag[i - 1] in (T_D, T_J, T_R):
-                    n = affect(bits, tag, s, e, i, i + 2, number, out, n)
-            if c & TROUBLE and t == T_N and i > s and tag[i - 1] == T_N and not hypothetical(bits, tag, s, i):
-                sign = -1 if negated(bits, tag, s, phrase_start(bits, tag, s, i)) else 1
-                n = emit(out, n, number, phrase_start(bits, tag, s, i), i - 1, i, i, sign, R_AFFECT)
-            if c & IMPLIES and i > s and tag[i - 1] in (T_R, T_J) and sense[i - 1] != 0:
-                sign = -1 if negated(bits, tag, s, i - 1) else 1
-                n = emit(out, n, number, i, i, i - 1, i - 1, sign, R_ADVERB)
-            if t == T_J and sense[i] != 0 and i + 2 < e and tag[i + 1] == T_TO and c & EASY:
-                n = infinitive(bits, tag, s, e, i, number, out, n)
-        n = unique(out, first, n)
+        for i in range(size[0]):
+            out[n, 0] = number
+            out[n, 1:5] = rows[i, :4] + s
+            out[n, 5:] = rows[i, 4:]
+            n += 1
     return out[:n].copy(), tag
 
 
 @kernel
-def emit(out: Ints, n: int, number: int, a0: int, a1: int, o0: int, o1: int, sign: int, rule: int) -> int:
-    """Add a row."""
-    if a1 == o1:
-        return n
-    out[n, 0], out[n, 1], out[n, 2], out[n, 3], out[n, 4], out[n, 5], out[n, 6] = number, a0, a1, o0, o1, sign, rule
-    return n + 1
+def apply_rules(x: Sentence) -> None:
+    """All rules at every token; attributes last, for a predicate noun gives its adjectives to the subject."""
+    for i in range(len(x.bits)):
+        t, c = x.tag[i], x.bits[i]
+        if t == w.T_COP:
+            verdict(x, i)
+            predicate(x, i)
+            likewise(x, i)
+        elif t == w.T_V:
+            verb(x, i)
+        elif t == w.T_N and c & w.TROUBLE:
+            trouble(x, i)
+        elif t == w.T_J and c & w.WORTH:
+            worth(x, i)
+        elif t == w.T_J and x.sense[i] != 0 and c & w.EASY and tag_at(x, i + 1) == w.T_TO:
+            infinitive(x, i)
+        if c & w.AFFECT and tag_at(x, i + 1) == w.T_P:
+            concern(x, i, i + 2, R_AFFECT)
+        if c & w.IMPLIES and tag_at(x, i - 1) in (w.T_R, w.T_J) and x.sense[i - 1] != 0:
+            add(x, i, i, i - 1, i - 1, turned_sign(x, i - 1), R_ADVERB)
+        if c & w.AMOUNT and bits_at(x, i + 1) & w.OF:
+            concern(x, i, i + 2, R_ATTRIBUTE)
+        elif c & w.AMOUNT and tag_at(x, i + 1) == w.T_N and tag_at(x, i - 1) != w.T_J:
+            concern(x, i, i + 1, R_ATTRIBUTE)
+    for i in range(len(x.bits)):
+        if is_head(x, i):
+            attributes(x, i)
 
 
 @kernel
-def unique(out: Ints, first: int, n: int) -> int:
-    """Drop what was found twice for the same heads; the first finding stays."""
-    kept = first
-    for i in range(first, n):
-        again = False
-        for j in range(first, kept):
-            if out[j, 2] == out[i, 2] and out[j, 4] == out[i, 4]:
-                again = True
+def add(x: Sentence, a0: int, a1: int, o0: int, o1: int, sign: int, rule: int) -> None:
+    """Add an opinion unless there is one with the same heads."""
+    n = x.size[0]
+    if a1 == o1 or n == MOST:
+        return
+    for i in range(n):
+        if x.rows[i, 1] == a1 and x.rows[i, 3] == o1:
+            return
+    x.rows[n, 0], x.rows[n, 1], x.rows[n, 2], x.rows[n, 3], x.rows[n, 4], x.rows[n, 5] = a0, a1, o0, o1, sign, rule
+    x.size[0] = n + 1
+
+
+@kernel
+def add_noun(x: Sentence, head: int, opinion: int, sign: int, rule: int) -> None:
+    """Add an opinion of one word about a noun phrase."""
+    add(x, phrase_start(x, head), head, opinion, opinion, sign, rule)
+
+
+@kernel
+def add_all(x: Sentence, count: int, o0: int, o1: int, sign: int, rule: int) -> None:
+    """Add an opinion about every subject in `heads`."""
+    for i in range(count):
+        head = x.heads[i]
+        add(x, phrase_start(x, head) if x.tag[head] == w.T_N else head, head, o0, o1, sign, rule)
+
+
+@kernel
+def sign_at(x: Sentence, i: int, turned: bool) -> int:
+    """The sign of an opinion word that is negated or not: less friendly, too small, not too spicy."""
+    before = bits_at(x, i - 1)
+    if before & w.TOO and turned:
+        return -1 if x.sense[i] in (-1, 1) else POSITIVE  # not too bad, not too spicy
+    if before & w.TOO:
+        return NEGATIVE
+    return -1 if turned != (before & w.LESS != 0) else 1
+
+
+@kernel
+def turned_sign(x: Sentence, i: int) -> int:
+    """The sign of an opinion word, turned by a negation before it unless it compares (never had better)."""
+    return sign_at(x, i, negated(x, i) and not x.bits[i] & w.COMPARATIVE)
+
+
+@kernel
+def claimed(x: Sentence, opinion: int) -> bool:
+    """Whether a predicate noun has given this adjective to the subject."""
+    for i in range(x.size[0]):
+        if x.rows[i, 3] == opinion and x.rows[i, 5] in (R_NOMINAL, R_VERDICT):
+            return True
+    return False
+
+
+@kernel
+def attributes(x: Sentence, head: int) -> None:
+    """Opinion words before a noun phrase: comfortable bed; friendly and helpful staff; no hot water."""
+    a = phrase_start(x, head)
+    whole = inner_head(x, head, w.CONTAINER)
+    if (x.bits[whole] & (w.VAGUE | w.TIME) and a == head) or (x.bits[head] & w.VERDICT and x.sense[head] != 0):
+        return
+    first, j = a, a - 1
+    while j >= 0 and j >= a - ROOM:
+        t = x.tag[j]
+        if t == w.T_J:
+            if judged_from(x, j) >= 0:
+                first = j
+        elif t in (w.T_AND, w.T_COMMA):
+            if x.tag[j + 1] not in (w.T_J, w.T_R) or tag_at(x, j - 1) != w.T_J or x.sense[j - 1] == 0:
                 break
-        if not again:
-            out[kept] = out[i]
-            kept += 1
-    return kept
-
-
-@kernel
-def attributes(
-    bits: NDArray[np.int64],
-    sense: NDArray[np.int8],
-    tag: NDArray[np.int8],
-    s: int,
-    e: int,
-    head: int,
-    number: int,
-    out: Ints,
-    n: int,
-) -> int:
-    """Opinion words before a noun phrase (comfortable bed; friendly and helpful staff; no hot water), or right behind it."""
-    a = phrase_start(bits, tag, s, head)
-    first, whole = n, whole_phrase(bits, tag, head, e)
-    if bits[whole] & (VAGUE | TIME) and a == head:
-        return n
-    j, steps = a - 1, 0
-    while j >= s and steps < 8:
-        t = tag[j]
-        if t == T_J:
-            if sense[j] != 0 and not bits[j] & NEUTRAL:
-                too = j > s and bits[j - 1] & TOO
-                sign = 2 if too else 1
-                n = emit(out, n, number, a, whole, j, j, sign, R_ATTRIBUTE)
-        elif t in (T_AND, T_COMMA) and n > first and j > s and (tag[j - 1] == T_J) and sense[j - 1] != 0:
-            pass
-        elif t == T_R:
-            pass
-        else:
+        elif t != w.T_R:
             break
         j -= 1
-        steps += 1
-    if n > first:
-        turned = negated(bits, tag, s, j + 1) or (j >= s and tag[j] == T_D and negated(bits, tag, s, j))
-        skip = hypothetical(bits, tag, s, j + 1, WISH)
-        if (
-            j >= s and tag[j] == T_NEG and bits[j] & NO and j == a - 2 and not skip
-        ):  # no hot water: a name, or no hot food
-            n = emit(out, n, number, a, head, j, j, 2, R_NO)
-        than = j >= s and bits[j] & THAN
-        if skip or than:
-            return first
-        for k in range(first, n):
-            if turned and out[k, 5] == 1:
-                out[k, 5] = -1
-        # great food and service: the second noun shares the word when it has none of its own
-        last, k = n, whole + 1
-        while k + 1 < e and tag[k] in (T_AND, T_COMMA) and not bits[k] & DASH and n < last + ROOM * 4:
-            start = k + 2 if tag[k] == T_COMMA and tag[k + 1] == T_AND else k + 1
-            if start >= e or tag[start] != T_N:
-                break
-            h = start
-            while h + 1 < e and tag[h + 1] == T_N:
-                h += 1
-            if h + 1 < e and (tag[h + 1] in (T_COP, T_V, T_AUX, T_S) or (tag[h + 1] == T_J)):
-                break
-            for m in range(first, last):
-                n = emit(out, n, number, start, h, out[m, 3], out[m, 4], out[m, 5], R_ATTRIBUTE)
-            k = h + 1
-        return n
-    if j >= s and tag[j] == T_NEG and bits[j] & NO and not bits[head] & (TIME | LIGHT | TROUBLE | VERDICT):
-        if not hypothetical(bits, tag, s, j):
-            n = emit(out, n, number, j + 1, head, j, j, 2, R_NO)
-        return n
-    return bare(bits, sense, tag, s, e, a, head, number, out, n)
+    if first < a:
+        modifiers(x, first, a, j, whole)
+    elif tag_at(x, j) == w.T_NEG and x.bits[j] & w.NO:
+        absent(x, j, head)
+    else:
+        bare(x, a, head)
 
 
 @kernel
-def bare(
-    bits: NDArray[np.int64],
-    sense: NDArray[np.int8],
-    tag: NDArray[np.int8],
-    s: int,
-    e: int,
-    a: int,
-    head: int,
-    number: int,
-    out: Ints,
-    n: int,
-) -> int:
-    """Opinion words right behind a noun phrase without a verb: food great, I found the bed hard."""
-    m = before_phrase(tag, s, a)
-    if m >= s and tag[m] == T_P:
-        return n
-    found = m >= s and tag[m] == T_V and bits[m] & FIND
-    k = head + 1
-    turned = False
-    if k < e and bits[k] & DASH:
-        k += 1
-    while k < e and tag[k] in (T_R, T_NEG):
-        turned = turned != (tag[k] == T_NEG)
-        k += 1
-    steps = 0
-    while k < e and steps < 4 and tag[k] == T_J and sense[k] != 0:
-        ends = (
-            k + 1 >= e
-            or tag[k + 1] in (T_AND, T_COMMA, T_BUT, T_P, T_TO, T_NEG)
-            or (bits[k + 1] & END)
-            or (found and tag[k + 1] in (T_R, T_O))
-        )
-        if not ends or hypothetical(bits, tag, s, k):
-            break
-        opening = m < s or tag[m] in (T_COMMA, T_AND, T_BUT)
-        if not (opening or found):
-            break
-        too = bits[k - 1] & TOO
-        n = emit(out, n, number, a, head, k, k, 2 if too else (-1 if turned else 1), R_BARE)
-        k += 1
-        while k < e and tag[k] in (T_AND, T_COMMA, T_R):
-            k += 1
-        if next_head(bits, tag, k, e) >= 0:
-            break
-        steps += 1
-    return n
+def judged_from(x: Sentence, j: int) -> int:
+    """Where an attributive opinion with its head at j begins: at j, or at its adverb (well prepared); -1 if it is none."""
+    if x.tag[j] != w.T_J or x.bits[j] & w.NEUTRAL and x.sense[j] != 0:
+        return -1
+    if x.sense[j] != 0:
+        return j
+    judged = tag_at(x, j - 1) == w.T_R and x.sense[j - 1] != 0 and x.bits[j - 1] & w.ADV
+    return j - 1 if judged and x.bits[j] & w.PARTICIPLE and not x.bits[j] & w.IMPLIES else -1
 
 
 @kernel
-def predicate(
-    bits: NDArray[np.int64],
-    sense: NDArray[np.int8],
-    tag: NDArray[np.int8],
-    s: int,
-    e: int,
-    c: int,
-    number: int,
-    out: Ints,
-    n: int,
-    heads: Ints,
-    words: Ints,
-) -> int:
-    """Subject, copula, opinion words: the bed and the pillows were not really comfortable, but clean."""
-    count = subjects(bits, tag, s, c, heads)
-    if count == 0:
-        if not (bits[c] & LINKING and bits[c] & NOUN) or c == s or tag[c - 1] != T_O:
-            return n
-        heads[0] = c
-        count = 1
-    wanting = False
-    if hypothetical(bits, tag, s, c):
-        m = c - 1
-        while m > s and tag[m] in (T_AUX, T_COP, T_R) and not bits[m] & COULD:
-            m -= 1
-        wanting = (
-            bits[m] & COULD and c + 1 < e and (bits[c + 1] & COMPARATIVE or (c + 2 < e and bits[c + 2] & COMPARATIVE))
-        )
-        ever = wanting or c > s and tag[c - 1] == T_NEG
-        if not ever and not (c >= s + 2 and negated(bits, tag, s, c)):
-            return n
-    turned = False
-    k = c - 1
-    while k >= s and tag[k] in (T_R, T_NEG, T_AUX, T_COP):
-        turned = turned != (tag[k] == T_NEG)
+def modifiers(x: Sentence, first: int, a: int, edge: int, head: int) -> None:
+    """Opinions from the adjectives between first and a; edge is the last token before all modifiers."""
+    if hypothetical(x, first, w.WISH) or bits_at(x, edge) & w.THAN or no_aspect(x, head):
+        return
+    turned = negated(x, edge + 1) or (tag_at(x, edge) == w.T_D and negated(x, edge))
+    start, own = x.size[0], phrase_start(x, head) if head >= a + 2 else a
+    for j in range(a - 1, first - 1, -1):
+        start_of = judged_from(x, j)
+        if start_of < 0 or claimed(x, j):
+            continue
+        sign = sign_at(x, j, turned and not x.bits[j] & w.COMPARATIVE)  # never had better pizza
+        if x.bits[j] & w.COMPARATIVE and not turned and had_elsewhere(x, edge):
+            sign = NEGATIVE
+        add(x, own, head, start_of, j, sign, R_ATTRIBUTE)
+    # great food and service: the second noun shares the words when it has none of its own
+    last, k = x.size[0], head
+    while x.size[0] > start:
+        k = next_conjunct(x, k)
+        if k < 0 or x.tag[k] != w.T_N or x.bits[k - 1] & w.DASH:
+            break
+        k = next_head(x, k)
+        if tag_at(x, k + 1) == w.T_J or x.bits[k] & w.LIGHT:
+            break
+        for i in range(start, last):
+            add(x, phrase_start(x, k), k, x.rows[i, 2], x.rows[i, 3], x.rows[i, 4], R_ATTRIBUTE)
+
+
+@kernel
+def had_elsewhere(x: Sentence, edge: int) -> bool:
+    """Whether the object of the verb at the edge is another item's: I have had better, there are better places."""
+    k = edge
+    while tag_at(x, k) in (w.T_V, w.T_AUX, w.T_COP, w.T_R, w.T_D):
         k -= 1
-    modal = turned and hypothetical(bits, tag, s, c)
-    k, found, loose = c + 1, 0, True
-    adverb = -1
-    while k < e and found < ROOM:
-        t = tag[k]
-        if t == T_NEG:
-            if bits[k] & NO and k + 1 < e and tag[k + 1] == T_N and bits[k + 1] & TROUBLE:
-                break
-            turned = not turned
-        elif t == T_R:
-            if sense[k] != 0:
-                adverb = k
-        elif t == T_D:
-            pass
-        elif t == T_J:
-            role = k + 1 < e and tag[k + 1] == T_N and bits[k + 1] & (ROLE | VAGUE) and sense[k] != 0
-            if k + 1 < e and tag[k + 1] == T_N and not (bits[k + 1] & TIME) and not bits[k] & VERDICT and not role:
-                break  # an attribute of another noun phrase
-            opinion = sense[k] != 0
-            if not opinion and k + 1 < e and tag[k + 1] == T_R and sense[k + 1] != 0 and bits[k] & PARTICIPLE:
-                k += 1
-                opinion = True
-            if bits[k] & AFFECT:
-                break
-            if opinion or (adverb == k - 1 and adverb >= 0) or not bits[k] & (NEUTRAL | PARTICIPLE | GERUND):
-                sign = -1 if turned else 1
-                if wanting:
-                    sign = 2
-                elif modal and bits[k] & COMPARATIVE:
-                    sign = 1
-                elif bits[k - 1] & TOO:
-                    sign = 2 if not turned else 1
-                for h in range(count):
-                    a = phrase_start(bits, tag, s, heads[h]) if heads[h] != c else c
-                    o0 = adverb if adverb == k - 1 and adverb >= 0 and not opinion else k
-                    n = emit(out, n, number, a, heads[h], o0, k, sign, R_PREDICATE)
-                found += 1
-            if role:
-                break
-        elif t in (T_AND, T_COMMA):
-            if found == 0:
-                break
-        elif t == T_BUT:
-            if found == 0:
-                break
-            turned = False
-        elif t == T_N and bits[k] & VERDICT and sense[k] != 0 and found == 0:
-            for h in range(count):
-                a = phrase_start(bits, tag, s, heads[h]) if heads[h] != c else c
-                n = emit(out, n, number, a, heads[h], k, k, -1 if turned else 1, R_PREDICATE)
-            break
-        else:
-            if t == T_N and adverb >= 0 and found == 0 and bits[k] & ADJ:
-                pass
-            break
-        if t in (T_AND, T_COMMA) and next_head(bits, tag, k + 1, e) >= 0:
-            break
-        k += 1
-    if found == 0 and adverb >= 0 and (k >= e or tag[k] in (T_COMMA, T_AND, T_BUT, T_P) or bits[k] & END):
-        for h in range(count):
-            a = phrase_start(bits, tag, s, heads[h]) if heads[h] != c else c
-            n = emit(out, n, number, a, heads[h], adverb, adverb, -1 if turned else 1, R_PREDICATE)
-    return n
+    return k < edge and tag_at(x, k) == w.T_O and not x.bits[k] & w.THIRD
 
 
 @kernel
-def verb(
-    bits: NDArray[np.int64],
-    sense: NDArray[np.int8],
-    tag: NDArray[np.int8],
-    s: int,
-    e: int,
-    v: int,
-    number: int,
-    out: Ints,
-    n: int,
-    heads: Ints,
-) -> int:
-    """Verbs of opinion with their objects (loved the bar), what things do (the screen froze), how they do it (works well)."""
-    c = bits[v]
-    if c & (LOVE | LIKE | MISS):
-        if c & LIKE and v > s and bits[v - 1] & HYP:
-            return n
-        wished = hypothetical(bits, tag, s, v)
-        if wished and not (v > s and bits[v - 1] & (HYP | INT) and sense[v] > 0 and c & LOVE):
-            return n
-        sign = -1 if negated(bits, tag, s, v) else 1
-        k = v + 1
-        while k < e and tag[k] in (T_R, T_TO) or (k < e and tag[k] == T_V and k == v + 2 and tag[v + 1] == T_TO):
-            k += 1
-        if k < e and tag[k] == T_V and bits[k] & GERUND:
-            k += 1
-        for _ in range(ROOM):
-            h = next_head(bits, tag, k, e)
-            if h < 0:
-                break
-            n = emit(out, n, number, phrase_start(bits, tag, k, h), h, v, v, sign, R_VERB)
-            k = h + 1
-            if k < e and tag[k] == T_COMMA:
-                k += 1
-            if k < e and tag[k] == T_AND:
-                k += 1
-            if k == h + 1:
-                break
-            nxt = next_head(bits, tag, k, e)
-            if nxt >= 0 and nxt + 1 < e and tag[nxt + 1] in (T_COP, T_V, T_AUX):
-                break
-        return n
-    if c & TRY:
-        asks = v == s or tag[v - 1] in (T_COMMA, T_AND, T_BUT, T_R) or bits[v - 1] & (HYP | AUX) or (tag[v - 1] == T_TO)
-        h = next_head(bits, tag, v + 1, e)
-        if (
-            asks
-            and h >= 0
-            and (v + 1 < e and tag[v + 1] == T_D)
-            and not (v > s and bits[v - 1] & TO and not bits[v - 2] & AUX)
-        ):
-            n = emit(out, n, number, phrase_start(bits, tag, v, h), h, v, v, 1, R_VERB)
-        return n
-    if hypothetical(bits, tag, s, v):
-        return n
-    fails = c & WORKS and (negated(bits, tag, s, v) or (v > s and bits[v - 1] & STOPS))
-    if fails:
-        count = subjects(bits, tag, s, v - 1 if bits[v - 1] & STOPS else v, heads)
-        for h in range(count):
-            n = emit(out, n, number, phrase_start(bits, tag, s, heads[h]), heads[h], v, v, 2, R_DOES)
-        return n
-    if c & DOES and sense[v] != 0:
-        count = subjects(bits, tag, s, v, heads)
-        sign = -1 if negated(bits, tag, s, v) else 1
-        for h in range(count):
-            n = emit(out, n, number, phrase_start(bits, tag, s, heads[h]), heads[h], v, v, sign, R_DOES)
-        return n
-    # works great, cooked perfectly
-    k = v + 1
-    if k < e and tag[k] == T_D and bits[k] & POSS:
-        return n
-    a1 = v
-    if k + 1 < e and tag[k] == T_P and sense[k + 1] != 0 and tag[k + 1] in (T_R, T_J):
-        a1 = k
-        k += 1
-    while k < e and k < v + 3 and tag[k] == T_R and sense[k] == 0:
-        k += 1
-    if k < e and tag[k] in (T_R, T_J) and sense[k] != 0 and bits[k] & (ADV | ADJ):
-        if k + 1 < e and tag[k + 1] in (T_N, T_J) and tag[k] == T_J:
-            return n
-        count = subjects(bits, tag, s, v, heads)
-        sign = -1 if negated(bits, tag, s, v) else 1
-        for h in range(count):
-            n = emit(out, n, number, phrase_start(bits, tag, s, heads[h]), heads[h], k, k, sign, R_ADVERB)
-        if count == 0 and bits[v] & ACTS:
-            n = emit(out, n, number, v, a1, k, k, sign, R_ADVERB)
-    return n
+def absent(x: Sentence, no: int, head: int) -> None:
+    """No parking, there was no heating."""
+    known = w.TIME | w.LIGHT | w.TROUBLE | w.VERDICT | w.VAGUE | w.FIRST
+    had = no == 0 or x.tag[no - 1] in (w.T_COP, w.T_AUX, w.T_P, w.T_V, w.T_COMMA, w.T_AND, w.T_BUT)
+    if had and not x.bits[head] & known and not hypothetical(x, no, w.HYP):
+        add(x, no + 1, head, no, no, NEGATIVE, R_NO)
 
 
 @kernel
-def infinitive(
-    bits: NDArray[np.int64], tag: NDArray[np.int8], s: int, e: int, i: int, number: int, out: Ints, n: int
-) -> int:
-    """Easy to use: what is done is the aspect; easy to get a table: the object is."""
-    if hypothetical(bits, tag, s, i):
-        return n
-    sign = 2 if i > s and bits[i - 1] & TOO else -1 if negated(bits, tag, s, i) else 1
-    v = i + 2
-    h = next_head(bits, tag, v + 1, e)
-    if h >= 0 and tag[v + 1] in (T_D, T_N, T_J):
-        return emit(out, n, number, phrase_start(bits, tag, v, h), h, i, i, sign, R_TO)
-    if v + 1 < e and bits[v + 1] & PREP and (v + 2 >= e or bits[v + 2] & (END | COMMA | AND | BUT)):
-        return emit(out, n, number, v, v + 1, i, i, sign, R_TO)
-    return emit(out, n, number, v, v, i, i, sign, R_TO)
-
-
-@kernel
-def affect(
-    bits: NDArray[np.int64], tag: NDArray[np.int8], s: int, e: int, i: int, k: int, number: int, out: Ints, n: int
-) -> int:
-    """Happy with the room, disappointed by the food, problems with the heating."""
-    if hypothetical(bits, tag, s, i):
-        return n
-    sign = -1 if negated(bits, tag, s, i) else 1
+def bare(x: Sentence, a: int, head: int) -> None:
+    """Opinion words right behind a noun phrase without a verb: food great, I found the bed hard."""
+    m = before_phrase(x, a)
+    found = tag_at(x, m) == w.T_V and x.bits[m] & w.FIND
+    if not found and tag_at(x, m) not in (w.T_NONE, w.T_COMMA, w.T_AND, w.T_BUT):
+        return
+    k = head + 1
+    if bits_at(x, k) & w.DASH:
+        k += 1
+    turned = False
+    while tag_at(x, k) in (w.T_R, w.T_NEG):
+        turned = turned != (x.tag[k] == w.T_NEG)
+        k += 1
     for _ in range(ROOM):
-        h = next_head(bits, tag, k, e)
-        if h < 0 or bits[h] & (VAGUE | TIME):
+        if tag_at(x, k) != w.T_J or x.sense[k] == 0 or hypothetical(x, k, w.HYP):
             break
-        n = emit(out, n, number, phrase_start(bits, tag, k, h), h, i, i, sign, R_AFFECT)
-        k = h + 1
-        if k < e and tag[k] == T_COMMA:
-            k += 1
-        if k < e and tag[k] == T_AND:
-            k += 1
-        if k == h + 1:
+        after = tag_at(x, k + 1)
+        if after not in CLAUSE_ENDS and not (found and after in (w.T_R, w.T_O)):
             break
-    return n
+        add(x, a, head, k, k, sign_at(x, k, turned), R_BARE)
+        k += 1
+        while tag_at(x, k) in (w.T_AND, w.T_COMMA, w.T_R):
+            k += 1
+        if next_head(x, k) >= 0:
+            break
+
+
+@kernel
+def predicate(x: Sentence, c: int) -> None:
+    """Subject, copula, opinion words: the bed and the pillows were not really comfortable, but clean."""
+    count = subjects(x, c)
+    if count == 0:
+        if not (x.bits[c] & w.LINKING and x.bits[c] & w.NOUN and tag_at(x, c - 1) == w.T_O):
+            return
+        x.heads[0], count = c, 1  # it looks great
+    turned, could = none_of(x, x.heads[count - 1]), False
+    k = c - 1
+    while tag_at(x, k) in (w.T_R, w.T_NEG, w.T_AUX, w.T_COP):
+        turned = turned != (x.tag[k] == w.T_NEG)
+        could = could or x.bits[k] & w.COULD != 0
+        k -= 1
+    better = (bits_at(x, c + 1) | bits_at(x, c + 2) | bits_at(x, c + 3)) & w.COMPARATIVE  # could be a lot better
+    if hypothetical(x, c, w.HYP) and not turned and not (could and better):
+        return
+    complement(x, c, count, turned, could)
+
+
+@kernel
+def none_of(x: Sentence, head: int) -> bool:
+    """Whether a subject is negated: no dish was good, not one of our meals, nothing at this place."""
+    m = before_phrase(x, phrase_start(x, head))
+    while tag_at(x, m) in (w.T_P, w.T_D, w.T_O):
+        m -= 1
+    return tag_at(x, m) == w.T_NEG
+
+
+@kernel
+def complement(x: Sentence, c: int, count: int, turned: bool, could: bool) -> None:
+    """The opinion words behind a copula, for all subjects."""
+    found, adverb, k = 0, -1, c + 1
+    pronoun = x.heads[0] < c and antecedent_used(x, c)
+    while found < ROOM:
+        t = tag_at(x, k)
+        if t == w.T_NEG:
+            if bits_at(x, k + 1) & w.TROUBLE:
+                return
+            turned = turned if bits_at(x, k + 1) & w.ONLY else not turned  # not only clean
+        elif t == w.T_R:
+            adverb = k if x.sense[k] != 0 and x.bits[k] & w.ADV else adverb
+        elif t == w.T_J:
+            if (x.bits[k] & w.AFFECT and tag_at(x, k + 1) == w.T_P) or (
+                x.bits[k] & w.WORTH and next_head(x, k + 1) >= 0
+            ):
+                return
+            noun = modified(x, k)
+            if noun >= 0 and not x.bits[noun] & w.TIME:
+                if not pronoun:
+                    nominal(x, k, count, turned)
+                return
+            if pronoun and tag_at(x, k + 1) in (w.T_TO, w.T_REL):
+                return  # it is frustrating that
+            if tag_at(x, k + 1) == w.T_R and not judges(x, k) and x.sense[k + 1] != 0 and x.bits[k] & w.PARTICIPLE:
+                k += 1  # was cooked perfectly
+            found += describe(x, k, adverb, count, predicate_sign(x, k, turned, could))
+        elif t in (w.T_AND, w.T_COMMA, w.T_BUT):
+            if found == 0 or next_head(x, k + 1) >= 0:
+                break
+            turned = turned and t != w.T_BUT
+        elif t == w.T_N and x.bits[k] & w.VERDICT and x.sense[k] != 0 and found == 0:
+            add_all(x, count, k, k, -1 if turned else 1, R_PREDICATE)
+            return
+        elif t not in (w.T_D, w.T_O, w.T_P) or (t != w.T_D and not one_of(x, k)):
+            break
+        k += 1
+    if found == 0 and adverb >= 0 and tag_at(x, k) in CLAUSE_ENDS:
+        add_all(x, count, adverb, adverb, -1 if turned else 1, R_PREDICATE)
+
+
+@kernel
+def one_of(x: Sentence, k: int) -> bool:
+    """Whether a token is part of "one of the", "among the"."""
+    if x.tag[k] == w.T_O:
+        return bits_at(x, k + 1) & w.OF != 0
+    return x.bits[k] & w.OF != 0 and tag_at(x, k + 1) == w.T_D
+
+
+@kernel
+def modified(x: Sentence, k: int) -> int:
+    """The noun that an adjective at k stands before, with other modifiers between, or -1."""
+    k += 1
+    while tag_at(x, k) in (w.T_J, w.T_R):
+        k += 1
+    return k if tag_at(x, k) == w.T_N else -1
+
+
+@kernel
+def predicate_sign(x: Sentence, k: int, turned: bool, could: bool) -> int:
+    """The sign behind a copula: could be better, could not be better, not too spicy."""
+    if could and (x.bits[k] | x.bits[k - 1]) & w.COMPARATIVE:
+        return 1 if turned else NEGATIVE
+    return sign_at(x, k, turned)
+
+
+@kernel
+def judges(x: Sentence, k: int) -> bool:
+    """Whether an adjective is an opinion word; forms of verbs of doing are not (delivered, stopped)."""
+    return x.sense[k] != 0 and not x.bits[k] & w.DOES
+
+
+@kernel
+def describe(x: Sentence, k: int, adverb: int, count: int, sign: int) -> int:
+    """Add the adjective at k with the adverb that judges it (well prepared); 1 if it is an opinion, else 0."""
+    opinion = judges(x, k)
+    judged = adverb >= 0 and adverb == k - 1 and not opinion
+    if not opinion and not judged and x.bits[k] & (w.NEUTRAL | w.PARTICIPLE | w.GERUND):
+        return 0
+    add_all(x, count, adverb if judged else k, k, sign, R_PREDICATE)
+    return 1
+
+
+@kernel
+def nominal(x: Sentence, k: int, count: int, turned: bool) -> None:
+    """A predicate noun that judges, or else its adjectives, are about the subject: a huge plus, a great place."""
+    head = next_head(x, k)
+    if x.bits[head] & w.VERDICT and x.sense[head] != 0:
+        add_all(x, count, head, head, -1 if turned else 1, R_PREDICATE)
+        return
+    while tag_at(x, k) in (w.T_J, w.T_R, w.T_AND, w.T_COMMA):
+        if x.tag[k] == w.T_J and x.sense[k] != 0 and not x.bits[k] & w.NEUTRAL:
+            add_all(x, count, k, k, sign_at(x, k, turned), R_NOMINAL)
+        k += 1
+
+
+@kernel
+def verdict(x: Sentence, c: int) -> None:
+    """The best part is the food; the only downside was the bathroom; my favorite is the pasta."""
+    k = c + 1
+    if tag_at(x, k) not in (w.T_D, w.T_N) or hypothetical(x, c, w.HYP):
+        return
+    h = verb_group(x, c)
+    if tag_at(x, h) != w.T_J or tag_at(x, h - 1) not in (w.T_D, w.T_R):
+        h = subject_head(x, c)
+    if h < 0 or not (x.tag[h] == w.T_J or x.bits[h] & (w.TROUBLE | w.VERDICT | w.VAGUE | w.ROLE)):
+        return
+    named = x.tag[h] == w.T_J or x.bits[h] & (w.TROUBLE | w.VERDICT)
+    opinion = h if named and x.sense[h] != 0 else h - 1
+    if opinion < 0 or x.sense[opinion] == 0 or x.tag[opinion] not in (w.T_N, w.T_J):
+        return
+    about(x, opinion, k, turned_sign(x, opinion), R_VERDICT)
+
+
+@kernel
+def likewise(x: Sentence, c: int) -> None:
+    """The food was great and so was the service."""
+    n, h = x.size[0], next_head(x, c + 1)
+    inverted = bits_at(x, c - 1) & w.INT and tag_at(x, c - 2) in (w.T_AND, w.T_COMMA, w.T_BUT)
+    if h >= 0 and inverted and n > 0 and x.rows[n - 1, 5] == R_PREDICATE and x.rows[n - 1, 3] < c:
+        add(x, phrase_start(x, h), h, x.rows[n - 1, 2], x.rows[n - 1, 3], x.rows[n - 1, 4], R_PREDICATE)
+
+
+@kernel
+def about(x: Sentence, opinion: int, k: int, sign: int, rule: int) -> None:
+    """An opinion about each noun phrase of the list that begins at k."""
+    for _ in range(ROOM):
+        h = object_head(x, k)
+        if h < 0 or no_aspect(x, h):
+            return
+        add_noun(x, h, opinion, sign, rule)
+        k = next_conjunct(x, h)
+        if k < 0:
+            return
+
+
+@kernel
+def concern(x: Sentence, i: int, k: int, rule: int) -> None:
+    """Happy with the room, problems with the heating, plenty of space, lack of light."""
+    if not hypothetical(x, i, w.HYP) or (x.bits[i] & w.COMPARATIVE and negated(x, i)):
+        about(x, i, k, turned_sign(x, i), rule)
+
+
+@kernel
+def trouble(x: Sentence, i: int) -> None:
+    """Problems with the heating; heating problems."""
+    if tag_at(x, i + 1) == w.T_P:
+        concern(x, i, i + 2, R_AFFECT)
+    if tag_at(x, i - 1) == w.T_N and not hypothetical(x, i, w.HYP):
+        a = phrase_start(x, i)
+        add(x, a, i - 1, i, i, -1 if negated(x, a) else 1, R_AFFECT)
+
+
+@kernel
+def worth(x: Sentence, i: int) -> None:
+    """Worth the price, not worth the money."""
+    h = next_head(x, i + 1)
+    if h >= 0 and not x.bits[h] & w.GERUND and not no_aspect(x, h) and not hypothetical(x, i, w.HYP):
+        add_noun(x, h, i, -1 if negated(x, i) else 1, R_WORTH)
+
+
+@kernel
+def infinitive(x: Sentence, i: int) -> None:
+    """Easy to use: what is done is the aspect; easy to get a table: the object is."""
+    v = i + 2
+    if v >= len(x.bits) or hypothetical(x, i, w.HYP):
+        return
+    sign = turned_sign(x, i)
+    k = i - 1
+    while tag_at(x, k) in (w.T_J, w.T_R, w.T_COMMA, w.T_AND):
+        k -= 1
+    h = next_head(x, v + 1) if tag_at(x, v + 1) in (w.T_D, w.T_N, w.T_J) else -1
+    if h >= 0 and not (tag_at(x, k) == w.T_D and x.tag[v + 1] != w.T_D):  # an easy to use phone
+        add_noun(x, h, i, sign, R_TO)
+    elif bits_at(x, v + 1) & w.PREP and bits_at(x, v + 2) & (w.END | w.COMMA | w.AND | w.BUT):
+        add(x, v, v + 1, i, i, sign, R_TO)
+    else:
+        add(x, v, v, i, i, sign, R_TO)
+
+
+@kernel
+def verb(x: Sentence, v: int) -> None:
+    """Verbs of opinion with their objects, what things do (the screen froze), how they do it (works well)."""
+    c = x.bits[v]
+    if c & (w.LOVE | w.LIKE | w.MISS):
+        liked(x, v)
+    elif c & w.TRY:
+        advised(x, v)
+    elif hypothetical(x, v, w.HYP):
+        return
+    elif c & w.WORKS and (negated(x, v) or bits_at(x, v - 1) & w.STOPS):
+        add_all(x, subjects(x, v - 1 if bits_at(x, v - 1) & w.STOPS else v), v, v, NEGATIVE, R_DOES)
+    elif c & w.DOES and x.sense[v] != 0:
+        add_all(x, subjects(x, v), v, v, -1 if negated(x, v) else 1, R_DOES)
+    else:
+        manner(x, v)
+
+
+@kernel
+def liked(x: Sentence, v: int) -> None:
+    """Loved the rooftop bar, the pool and the breakfast."""
+    c, before = x.bits[v], bits_at(x, v - 1)
+    recommends = c & w.LOVE and x.sense[v] > 0 and before & (w.HYP | w.INT)  # would recommend
+    if hypothetical(x, v, w.HYP) and not recommends:
+        return
+    sign = -1 if negated(x, v) else 1
+    k = v + 1
+    while tag_at(x, k) in (w.T_R, w.T_TO) or (tag_at(x, k) == w.T_V and k == v + 2 and x.tag[v + 1] == w.T_TO):
+        k += 1
+    if tag_at(x, k) == w.T_V and x.bits[k] & w.GERUND:
+        k += 1
+    if tag_at(x, k) == w.T_O and x.bits[k] & w.THIRD:
+        h = antecedent(x, k)
+        if h >= 0:
+            add_noun(x, h, v, sign, R_VERB)
+    else:
+        about(x, v, k, sign, R_VERB)
+
+
+@kernel
+def advised(x: Sentence, v: int) -> None:
+    """Try the soup; you have to try the soup."""
+    before = bits_at(x, v - 1)
+    asked = v == 0 or x.tag[v - 1] in (w.T_COMMA, w.T_AND, w.T_BUT, w.T_R) or before & (w.HYP | w.AUX)
+    asked = asked or (x.tag[v - 1] == w.T_O and not before & (w.FIRST | w.THIRD))  # be sure you try
+    must = before & w.TO and bits_at(x, v - 2) & w.AUX
+    if (asked or must) and tag_at(x, v + 1) == w.T_D:
+        about(x, v, v + 1, 1, R_VERB)
+
+
+@kernel
+def manner(x: Sentence, v: int) -> None:
+    """Works great, cooked perfectly, boots up quickly."""
+    k, end = v + 1, v
+    if tag_at(x, k) == w.T_P and tag_at(x, k + 1) in (w.T_R, w.T_J) and x.sense[k + 1] != 0:
+        end = k
+        k += 1
+    while k < v + 3 and tag_at(x, k) == w.T_R and x.sense[k] == 0:
+        k += 1
+    if tag_at(x, k) not in (w.T_R, w.T_J) or x.sense[k] == 0:
+        return
+    if x.tag[k] == w.T_J and tag_at(x, k + 1) in (w.T_N, w.T_J):
+        return
+    sign = -1 if negated(x, v) else 1
+    count = 0 if x.bits[v] & w.ACTS and antecedent_used(x, v) else subjects(x, v)
+    add_all(x, count, k, k, sign, R_ADVERB)
+    if count == 0 and x.bits[v] & w.ACTS:
+        add(x, v, end, k, k, sign, R_ADVERB)

@@ -11,15 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.kernels import opinions as k
+from whyrank.kernels import wordclasses as k
 
+SPELLING = 6  # letters of a word that may be a misspelling
 FOLDER = Path(__file__).parent / "languages"
 ROLES = {  # classes of words.txt that are one bit each
     "DET": k.DET,
     "POSS": k.POSS,
     "PRON": k.PRON,
     "FIRST": k.FIRST,
-    "COP": k.COP,
+    "COP": k.COP | k.LINKING | k.VERB,
     "AUX": k.AUX,
     "HYP": k.HYP,
     "NEG": k.NEG,
@@ -52,7 +53,27 @@ ROLES = {  # classes of words.txt that are one bit each
     "COULD": k.COULD,
     "WISH": k.WISH | k.HYP,
     "COST": 0,
-    "EMPTY": 0,
+    "BE": k.COP,
+    "OF": k.OF,
+    "NO": k.NO,
+    "TOO": k.TOO,
+    "THAN": k.THAN,
+    "AMOUNT": k.AMOUNT,
+    "ONLY": k.ONLY,
+    "THIRD": k.THIRD,
+    "PLURAL": k.PLURAL,
+    "WORTH": k.WORTH,
+    "EASE": 0,
+    "EXTENT": 0,
+    "ELSEWHERE": k.ELSEWHERE,
+    "S": k.APOSTROPHE_S,
+    "ADJLY": k.ADJ,
+    "PREFIX": 0,
+    "BETTER": k.COMPARATIVE,
+    "COMPOUND": k.NOUN,
+    "FILLER": k.MARK,
+    "LESS": k.LESS,
+    "PHRASE": 0,
     "ACTS": k.ACTS | k.VERB,
 }
 PENN = {
@@ -67,11 +88,14 @@ PENN = {
     "WR": k.PREP,
     "WP": k.PREP,
     "WD": k.PREP,
-    "UH": k.GLUE,
+    "UH": k.ADV,
     "PR": k.PRON,
     "PD": k.DET,
     "EX": k.PRON,
 }
+CONTENT = (
+    k.NOUN | k.ADJ | k.VERB | k.ADV | k.PARTICIPLE | k.GERUND | k.PLURAL
+)  # what a list of function words leaves open
 ENDINGS = (  # of words that no list has
     ("ly", k.ADV),
     ("ful", k.ADJ),
@@ -95,6 +119,15 @@ class Word(NamedTuple):
     sense: str | None
 
 
+class Tokens(NamedTuple):
+    """Tokens as the kernel takes them."""
+
+    bits: NDArray[np.int64]
+    sense: NDArray[np.int8]
+    ends: NDArray[np.int64]
+    texts: list[str]  # in lower case; the whole phrase at its last token
+
+
 class English:
     def __init__(self, folder: Path = FOLDER / "en") -> None:
         self.roles: dict[str, int] = {}
@@ -114,30 +147,28 @@ class English:
             for word in words:
                 self.senses.setdefault(word, (name, {"+": 1, "-": -1}.get(polarity, 2)))
                 self.guess.setdefault(word, {"?+": 1, "?-": -1, "?": 0, "+": 1, "-": -1}[polarity])
-        self.neutral = read_words(folder / "neutral.txt")
         lists = dict(read_lists(folder / "words.txt"))
-        self.empty = frozenset(lists["EMPTY"])
-        self.opposites = {name: words[0] for name, words in read_lists(folder / "opposites.txt")}
-        self.opposites |= {
-            words[0]: name for name, words in read_lists(folder / "opposites.txt") if words[0] not in self.opposites
-        }
-        self.same_aspect = {word: name for name, words in read_lists(folder / "aspects.txt") for word in words}
-        self.vulgar = read_words(folder / "moderation.txt")
-        self.unspecific = read_words(folder / "unspecific.txt")
-        self.light_verbs = read_words(folder / "light_verbs.txt")
-        self.measures = read_words(folder / "measures.txt")
-        self.implied = {word: name for name, words in read_lists(folder / "implied.txt") for word in words}
-        self.cost = frozenset(next(words for name, words in read_lists(folder / "words.txt") if name == "COST"))
+        self.neutral = frozenset(
+            word
+            for line in (folder / "neutral.txt").read_text(encoding="utf-8").splitlines()
+            if not line.startswith("#")
+            for word in line.split()
+        )
+        self.cost, self.ease = frozenset(lists["COST"]), frozenset(lists["EASE"])
+        self.extents = dict.fromkeys(lists["EXTENT+"], 1) | dict.fromkeys(lists["EXTENT-"], -1)
+        self.prefixes = frozenset(lists["PREFIX"])
         self.phrases = {
             tuple(word.split("-")): word
-            for word in self.senses
+            for word in (*self.senses, *lists["COMPOUND"], *lists["PHRASE"])
             if "-" in word
             and not word.endswith(("-priced", "-located", "-situated"))
             and "-to-" not in word.replace("-to-date", "").replace("second-to-none", "").replace("to-die-for", "")
         }
-        self.common = tuple(
-            "the and of to with for it that this but were are have very not you they at from which there would on was".split()
-        )
+        self.cuts: dict[str, list[str]] = {}
+        for word in self.senses:
+            if word.isalpha() and len(word) >= SPELLING - 1:
+                for cut in cuts(word):
+                    self.cuts.setdefault(cut, []).append(word)
         self.tags = penn_tags()
         self.vader, self.pattern = valences()
 
@@ -151,69 +182,51 @@ class English:
             return Word(punctuation(text), 0, None)
         if text in self.signs:
             polarity = self.signs[text]
-        if sense is None and text.endswith("ly"):
-            sense, polarity = self.adverb(text)
-        if text == "of":
-            bits |= k.OF
-        if text == "no":
-            bits |= k.NO
-        if text == "too":
-            bits |= k.TOO
-        if text == "than":
-            bits |= k.THAN
-        if text == "enough":
-            bits |= k.ENOUGH
-        if text == "'s":
-            bits |= k.APOSTROPHE_S
-        if bits & k.COP and text not in BE:
-            bits |= k.LINKING | k.VERB
+        if sense is None and not closed and text not in self.signs:
+            sense, polarity = self.derived(text)
         if not closed:
-            bits |= self.open_classes(text)
+            bits |= self.open_classes(text) & (CONTENT if bits else ~0)
         if sense is not None:
-            bits |= (
-                k.ADJ
-                if not text.endswith("ly")
-                or text
-                in (
-                    "friendly",
-                    "lovely",
-                    "ugly",
-                    "lively",
-                    "costly",
-                    "deadly",
-                    "smelly",
-                    "homely",
-                    "cuddly",
-                    "chilly",
-                    "silly",
-                    "wobbly",
-                )
-                else k.ADV
-            )
-            if sense in ("easy", "difficult", "fast", "light", "heavy"):
+            bits |= k.ADV if text.endswith("ly") and not bits & k.ADJ else k.ADJ
+            if text not in self.tags:
+                bits &= ~k.NOUN
+            if sense in self.ease:
                 bits |= k.EASY
         elif polarity == 0 and not closed and bits & (k.ADJ | k.PARTICIPLE | k.GERUND | k.ADV) and not bits & k.INT:
             if text not in self.neutral and not bits & k.VERB or bits & k.PARTICIPLE and text not in self.neutral:
                 polarity = self.valence(text)
         if text in self.neutral:
             bits |= k.NEUTRAL
-        if text.endswith(("er", "est")) and bits & k.ADJ or text in ("better", "worse", "more", "less"):
+        if text.endswith("er") and bits & k.ADJ:
             bits |= k.COMPARATIVE
         return Word(bits, polarity, sense)
 
-    def adverb(self, text: str) -> tuple[str | None, int]:
-        """The sense of an adverb: that of its adjective."""
-        for stem in (text[:-2], text[:-2] + "e", text[:-3] + "y", text[:-1] + "e", text[:-4]):
-            if stem in self.senses:
-                return self.senses[stem]
-        return None, 0
+    def derived(self, text: str) -> tuple[str | None, int]:
+        """The sense of an adverb, a comparative, a superlative or a misspelling: that of its adjective."""
+        if text in self.neutral:
+            return None, 0
+        stems: tuple[str, ...] = ()
+        tag = self.tags.get(text)
+        if text.endswith("ly"):
+            stems = (text[:-2], text[:-2] + "e", text[:-3] + "y", text[:-1] + "e", text[:-4])
+        elif text.endswith(("er", "est")) and (tag in ("JJR", "JJS") or tag is None and len(text) >= SPELLING):
+            short = text[:-2] if text.endswith("er") else text[:-3]
+            stems = (short, short + "e", short[:-1] + "y", short[:-1])
+        elif tag is None and len(text) >= SPELLING and text.isalpha():
+            stems = self.spelling(text)
+        return next((self.senses[stem] for stem in stems if stem in self.senses), (None, 0))
+
+    def spelling(self, text: str) -> tuple[str, ...]:
+        """The one opinion word that a misspelling is an edit away from, if all candidates have the same sense."""
+        found = {word for cut in cuts(text) for word in self.cuts.get(cut, ()) if one_edit(text, word)}
+        return tuple(sorted(found)) if len({self.senses[word][0] for word in found}) == 1 else ()
 
     def open_classes(self, text: str) -> int:
         tag = self.tags.get(text)
         if tag is None and "-" in text:
             parts = text.split("-")
             last = self.open_classes(parts[-1]) if parts[-1] else k.NOUN
-            if parts[0] in ("well", "poorly", "badly", "nicely", "over", "under", "un", "non", "super", "ultra"):
+            if parts[0] in self.prefixes:
                 return k.ADJ
             return k.ADJ if last & (k.PARTICIPLE | k.GERUND) else last
         bits = 0
@@ -230,72 +243,16 @@ class English:
                 bits |= k.PARTICIPLE
             if tag == "VBG":
                 bits |= k.GERUND
-        if bits & k.NOUN and self.verbal(text):
-            bits |= k.VERB
+        if tag in ("VB", "VBP", "VBZ") and self.tags.get(text + "s", self.tags.get(text[:-1], "")).startswith("NN"):
+            bits |= k.NOUN
+        if bits & k.NOUN and (
+            tag == "NNS" or tag is None and text.endswith("s") and not text.endswith(("ss", "us", "is"))
+        ):
+            bits |= k.PLURAL
         return bits
 
-    def verbal(self, text: str) -> bool:
-        stem = text[:-1] if text.endswith("s") and not text.endswith("ss") else text
-        stem = stem[:-1] if stem.endswith("e") else stem
-        return any(self.tags.get(stem + ending, "").startswith("VB") for ending in ("ed", "ing"))
-
-    def stands_alone(self, noun: str) -> bool:
-        """Whether a noun says nothing by itself: thing, size, time."""
-        return noun in self.unspecific or bool(self.word(noun).bits & (k.VAGUE | k.TIME))
-
-    def lexicon_sign(self, word: str) -> int:
-        """The sign that general lexicons give a word, 0 where they have none."""
-        sign = self.valence(word)
-        return sign if sign in (-1, 1) and (word in self.vader or word in self.pattern) else 0
-
-    def is_noun(self, word: str) -> bool:
-        """Whether a word is a noun by the lexicon, or unknown to it, and names no verdict (shame, problem)."""
-        tag = self.tags.get(word, "NN")
-        return tag[:2] == "NN" and not self.word(word).bits & (k.VERDICT | k.TROUBLE)
-
-    def verb_stem(self, verb: str) -> str:
-        """A verb as it stands behind `to`: works -> work, cooked -> cook."""
-        for ending, cut in (
-            ("ies", "y"),
-            ("ied", "y"),
-            ("ing", ""),
-            ("ing", "e"),
-            ("ed", ""),
-            ("ed", "e"),
-            ("es", ""),
-            ("s", ""),
-        ):
-            if verb.endswith(ending) and len(verb) > len(ending) + 2:
-                stem = verb[: -len(ending)] + cut
-                if self.tags.get(stem, "").startswith(("VB", "NN")):
-                    return stem
-        return verb
-
-    def is_plain(self, noun: str) -> bool:
-        """Whether the lexicon knows a word in lower case: then capitals do not make it a name."""
-        return self.tags.get(noun, "NNP")[:3] != "NNP"
-
-    def role_sense(self, word: str) -> int | None:
-        """Praise or blame by a verb, a noun or a feeling (love, joke, disappointed): 1 or -1, None for other words."""
-        return self.signs.get(word)
-
-    def adjective(self, word: str) -> str:
-        """An opinion word as it is written before a noun: perfectly -> perfect."""
-        if word.endswith("ly") and word not in self.senses:
-            for stem in (word[:-2], word[:-2] + "e", word[:-3] + "y", word[:-1] + "e", word[:-4]):
-                if stem in self.senses:
-                    return stem
-        return word
-
-    def lemma(self, noun: str) -> str:
-        """A noun in the singular, by its usual name: rooms -> room, ambience -> atmosphere."""
-        if noun in self.same_aspect:
-            return self.same_aspect[noun]
-        single = IRREGULAR.get(noun) or singular(noun, self.tags)
-        return self.same_aspect.get(single, single)
-
-    def valence(self, text: str) -> int:
-        """The sign by general lexicons, 0 where they have none or contradict each other."""
+    def valence(self, text: str, least: float = 0.3) -> int:
+        """The sign by general lexicons: 0 below the least value and where they have none, 2 where they disagree."""
         one, two = self.vader.get(text, 0.0) / 4, self.pattern.get(text, 0.0)
         if one and two and (one > 0) != (two > 0):
             return 2
@@ -306,97 +263,56 @@ class English:
             and len(text) > 6
         ):
             return -1
-        return 0 if abs(value) < 0.3 else 1 if value > 0 else -1
+        return 0 if not value or abs(value) < least else 1 if value > 0 else -1
 
-    def polarity(self, words: Sequence[str], head: int, first: int, sign: int, aspect: str = "") -> str:
-        word = words[-1].lower()
-        p = head
-        sense = self.senses.get(word, (None, 0))[0]
-        if sense == "average" and sign != 2:
-            return "NEU"
-        if aspect in self.cost and sense in ("large", "long", "heavy", "small", "short", "light", "hard"):
-            p = -1 if sense in ("large", "long", "heavy", "hard") else 1
-        if p in (0, 2):
-            p = self.guess.get(word, 0) or (first if first in (1, -1) else 0) or 1
-        if sign == 2:
-            p = -1
-        elif sign == -1:
-            p = -p
-        return "POS" if p > 0 else "NEG"
+    def polarity(self, opinion: str, adverb: str, sign: int, aspect: str) -> int:
+        """1, -1 or 0 by words alone, where ratings are not known: the guess for a sense that depends on its aspect."""
+        if sign in (2, -2):
+            return -sign // 2
+        word = self.word(opinion)
+        if word.sense == "average":
+            return 0
+        value = word.polarity
+        if word.sense in self.extents and aspect in self.cost:
+            value = -self.extents[word.sense]
+        if value in (0, 2):
+            judged = self.word(adverb).polarity if adverb else 0
+            guess = self.guess[word.sense] if word.sense else self.valence(opinion, 0.0)
+            value = guess if guess in (1, -1) else (judged if judged in (1, -1) else 1)
+        return value * sign
 
-    def code_tokens(
-        self, tokens: Sequence[str], ends: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
-        lower = [token.lower() for token in tokens]
-        words = [self.word(token) for token in lower]
-        glue = Word(k.GLUE, 0, None)
-        for i in range(len(lower) - 1):
-            for size in (4, 3, 2):
-                phrase = self.phrases.get(tuple(lower[i : i + size]))
-                if phrase is not None and len(lower[i : i + size]) == size:
-                    words[i : i + size] = [glue] * (size - 1) + [self.word(phrase)]
-                    break
-        bits = np.array([word.bits for word in words], np.int64)
-        sense = np.array([word.polarity for word in words], np.int8)
-        capital = np.array([token[0].isupper() and not (len(token) > 2 and token.isupper()) for token in tokens])
-        bits |= np.where(capital, k.CAPITAL, 0)
-        cut = set(ends.tolist())
-        for i, b in enumerate(bits.tolist()):
-            if b & k.END:
-                cut.add(i + 1)
-        return bits, sense, np.array(sorted(cut), np.int64)
+    def code_tokens(self, tokens: Sequence[str], ends: NDArray[np.int64]) -> Tokens:
+        """Classes and senses of tokens, phrases joined, and the sentences between ends cut at their punctuation."""
+        texts = [token.lower() for token in tokens]
+        glue = np.zeros(len(texts), np.bool_)
+        for size in (4, 3, 2):
+            for i in range(len(texts) - size + 1):
+                phrase = self.phrases.get(tuple(texts[i : i + size]))
+                if phrase is not None and not glue[i : i + size].any():
+                    glue[i : i + size - 1] = True
+                    texts[i + size - 1] = phrase
+        words = [self.word(text) for text in texts]
+        bits = np.where(glue, k.GLUE, np.array([word.bits for word in words], np.int64))
+        sense = np.where(glue, 0, np.array([word.polarity for word in words], np.int8)).astype(np.int8)
+        capital = [token[0].isupper() and not (len(token) > 2 and token.isupper()) for token in tokens]
+        cut = np.union1d(ends, np.flatnonzero(bits & k.END) + 1)
+        return Tokens(bits | np.where(capital, k.CAPITAL, 0), sense, cut, texts)
 
 
-BE = frozenset("is are was were be been being am 's 're isn wasn weren aren".split())
+def cuts(text: str) -> set[str]:
+    """A word, and the word without one of its letters but the first."""
+    return {text} | {text[:i] + text[i + 1 :] for i in range(1, len(text))}
 
 
-IRREGULAR = {
-    "children": "child",
-    "men": "man",
-    "women": "woman",
-    "people": "people",
-    "feet": "foot",
-    "teeth": "tooth",
-    "mice": "mouse",
-    "knives": "knife",
-    "wives": "wife",
-    "lives": "life",
-    "shelves": "shelf",
-    "leaves": "leaf",
-    "movies": "movie",
-    "cookies": "cookie",
-    "smoothies": "smoothie",
-    "brownies": "brownie",
-    "selfies": "selfie",
-    "series": "series",
-    "species": "species",
-    "potatoes": "potato",
-    "tomatoes": "tomato",
-    "heroes": "hero",
-    "shoes": "shoe",
-    "toes": "toe",
-    "buses": "bus",
-    "gas": "gas",
-    "glasses": "glass",
-    "news": "news",
-    "premises": "premises",
-    "clothes": "clothes",
-    "lens": "lens",
-    "bus": "bus",
-    "always": "always",
-}
-
-
-def singular(noun: str, known: dict[str, str]) -> str:
-    """The singular by the usual endings; a candidate that the lexicon knows as a noun is preferred."""
-    if len(noun) < 4 or not noun.endswith("s") or noun.endswith(("ss", "us", "is")):
-        return noun
-    candidates = [noun[:-1]]
-    if noun.endswith("ies") and len(noun) > 4:
-        candidates = [noun[:-3] + "y", noun[:-1]]
-    elif noun.endswith(("ches", "shes", "sses", "xes", "zes", "oes")):
-        candidates = [noun[:-2], noun[:-1]]
-    return next((each for each in candidates if known.get(each, "").startswith("NN")), candidates[0])
+def one_edit(a: str, b: str) -> bool:
+    """Whether one letter more, less, other or swapped with its neighbour makes a word of another."""
+    if len(a) != len(b):
+        return b in cuts(a) or a in cuts(b)
+    differ = [i for i, (one, two) in enumerate(zip(a, b, strict=True)) if one != two]
+    if len(differ) == 2:
+        i, j = differ
+        return j == i + 1 and a[i] == b[j] and a[j] == b[i]
+    return len(differ) == 1
 
 
 def punctuation(text: str) -> int:
@@ -406,9 +322,11 @@ def punctuation(text: str) -> int:
         return k.BUT
     if text in (",", "/"):
         return k.COMMA
-    if text in (".", "!", "?", ";", "...", "\n", ".."):
+    if text.startswith("?"):
+        return k.END | k.QUESTION
+    if text in (".", "!", ";", "...", "\n", ".."):
         return k.END
-    return k.GLUE
+    return k.MARK
 
 
 def read_lists(file: Path) -> Iterable[tuple[str, list[str]]]:
@@ -416,12 +334,6 @@ def read_lists(file: Path) -> Iterable[tuple[str, list[str]]]:
         if line.strip() and not line.startswith("#"):
             head, words = line.split(":", 1)
             yield head.strip(), words.split()
-
-
-def read_words(file: Path) -> frozenset[str]:
-    """The words of a plain list."""
-    lines = file.read_text(encoding="utf-8").splitlines()
-    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
 def penn_tags() -> dict[str, str]:

@@ -15,7 +15,7 @@ from whyrank.atomic import writing
 from whyrank.data.problems import OnError, Problems
 from whyrank.errors import DataError, ParameterError
 from whyrank.mining import statements as st
-from whyrank.mining.language import English
+from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.mined import Mined
 from whyrank.mining.opinions import Finder, find_all
 from whyrank.mining.pipeline import mine_clauses
@@ -104,7 +104,7 @@ def collect(
     reviews: Iterator[pl.DataFrame], rules: StatementRules, spool: IO[bytes], threads: int | None, tell: Progress
 ) -> st.Corpus:
     """Find the opinions of all reviews; their texts go into the spool."""
-    finder = Finder(English(), rules.english, rules.english_words, titles=rules.review_titles)
+    finder = Finder(StatementEnglish(), rules.english, rules.english_words, titles=rules.review_titles)
     corpus = st.Corpus(texts=finder.lexicon.texts)
     for found in find_all(reviews, finder, threads):
         spool.write(found.text)
@@ -121,7 +121,7 @@ class Choice:
         self, rules: StatementRules, titles: Mapping[str, str], old: Mined | None, reading: Reading, tell: Progress
     ) -> None:
         self.rules, self.titles, self.old, self.reading, self.tell = rules, titles, old, reading, tell
-        self.language = English()
+        self.language = StatementEnglish()
         self.report = Report()
 
     def mined(self, corpus: st.Corpus, spool: IO[bytes], started: float) -> Mined:
@@ -173,10 +173,9 @@ class Choice:
         overall = st.overall(nouns)
         judged = mentions.filter(overall)
         mentions = self.drop("judgements", mentions, overall, not rules.judgements)
-        for rule, filtered in (("idioms", st.steady), ("odd", st.odd_pairs), ("absences", st.idle_absences)):
-            kept = filtered(mentions, limits.count)
-            self.count(rule, mentions.join(kept.select("place"), on="place", how="anti"))
-            mentions = kept
+        mentions = self.kept("idioms", mentions, st.steady(mentions, limits.count, nouns))
+        mentions = self.kept("odd", mentions, st.odd_pairs(mentions))
+        mentions = self.kept("absences", mentions, st.idle_absences(mentions))
         aliases = self.aliases()
         taken, left = st.choose(mentions, limits, aliases)
         self.count("rare", left)
@@ -244,6 +243,11 @@ class Choice:
         bad = bad.fill_null(False)
         self.count(rule, mentions.filter(bad))
         return mentions.filter(~bad)
+
+    def kept(self, rule: str, before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+        """What a rule left over; what it dropped is counted."""
+        self.count(rule, before.join(after.select("place"), on="place", how="anti"))
+        return after
 
     def count(self, rule: str, dropped: pl.DataFrame) -> None:
         text = pl.concat_str("wording", f"s{st.LEVELS - 1}", separator=" ")

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from whyrank.kernels import opinions as rules
 from whyrank.kernels import tokens as kernel
+from whyrank.kernels import wordclasses as classes
 from whyrank.mining.clean import clean_texts
-from whyrank.mining.language import English, Word
+from whyrank.mining.language import Word
+from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.lines import to_lines
 
 PHRASE = 4  # nouns of an aspect
@@ -59,10 +61,10 @@ class Mentions(NamedTuple):
 
 
 @dataclass
-class Lexicon:
+class SeenWords:
     """Words seen so far, by hash: their classes and texts. Filled by several threads."""
 
-    language: English
+    language: StatementEnglish
     words: dict[int, Word] = field(default_factory=dict)
     texts: dict[int, str] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -97,9 +99,9 @@ class Found(NamedTuple):
 class Finder:
     """Finds the opinions of tables of reviews."""
 
-    def __init__(self, language: English, english: float, english_words: int, titles: bool = True) -> None:
+    def __init__(self, language: StatementEnglish, english: float, english_words: int, titles: bool = True) -> None:
         self.titles = titles
-        self.lexicon = Lexicon(language)
+        self.lexicon = SeenWords(language)
         self.classes = byte_classes()
         self.english, self.english_words = english, english_words
         self.phrases = Phrases.of(language)
@@ -122,17 +124,17 @@ class Finder:
         sense = np.array([word.polarity for word in words], np.int8)[place]
         foreign = self._foreign(hashes, reviews, table.height)
         bits, sense, hashes = self.phrases.joined(bits, sense, hashes)
-        cuts = kernel.cut_sentences(bits & rules.END != 0, reviews, LONGEST)
+        cuts = kernel.cut_sentences(bits & classes.END != 0, reviews, LONGEST)
         opens = np.zeros(len(bits), np.bool_)
         opens[cuts[:-1][cuts[:-1] < len(bits)]] = True
-        bits |= np.where(capital & ~opens, rules.CAPITAL, 0)
+        bits |= np.where(capital & ~opens, classes.CAPITAL, 0)
         rows, tags = rules.find_opinions(bits, sense, cuts)
         rows = rows[~foreign[reviews[rows[:, 2]]]] if len(rows) else rows
         mentions = self._mentions(rows, tags, hashes, starts, lengths, reviews, cuts, array)
         known = table.select("user", "item", "rating", "time", "source").with_columns(
             copy=texts.hash(), words=pl.Series(np.bincount(reviews, minlength=table.height).astype(np.int32))
         )
-        nouns = (tags == rules.T_N) & ~opens
+        nouns = (tags == classes.T_N) & ~opens
         return Found(
             known, text, mentions, foreign, _counted(hashes[nouns], capital[nouns]), self._pointed(hashes, tags)
         )
@@ -145,7 +147,7 @@ class Finder:
 
     def _pointed(self, hashes: Hashes, tags: NDArray[np.int8]) -> tuple[Hashes, NDArray[np.int64]]:
         places = np.flatnonzero(hashes[:-1] == self.this) + 1
-        heads = places[tags[places] == rules.T_N]
+        heads = places[tags[places] == classes.T_N]
         found, counts = np.unique(hashes[heads], return_counts=True)
         return found, counts
 
@@ -161,19 +163,20 @@ class Finder:
         text: NDArray[np.uint8],
     ) -> Mentions:
         a0, a1, o0, o1 = (rows[:, column].astype(np.int64) for column in (1, 2, 3, 4))
+        a0 = np.minimum(a0, a1)
         aspect = np.zeros((len(rows), PHRASE), np.uint64)
-        verbal = tags[a1] != rules.T_N
+        verbal = tags[a1] != classes.T_N
         inner, joined = np.zeros(len(rows), np.int8), np.ones(len(rows), np.bool_)
         for back in range(PHRASE):
             place = a1 - back
             inside = place >= a0
             words = np.where(inside, hashes[np.maximum(place, 0)], 0)
-            noun = inside & ((tags[np.maximum(place, 0)] == rules.T_N) | (back == 0) | verbal)
+            noun = inside & ((tags[np.maximum(place, 0)] == classes.T_N) | (back == 0) | verbal)
             joined &= noun
             inner += joined
             aspect[:, PHRASE - 1 - back] = np.where(noun, words, 0)
-        before = np.maximum(a0 - 1, 0)
-        plain = (a0 > cuts[rows[:, 0]]) & (tags[before] == rules.T_J)
+        before = np.maximum(a1 - inner, 0)
+        plain = (before >= cuts[rows[:, 0]]) & (tags[before] == classes.T_J)
         first, last = cuts[rows[:, 0]], cuts[rows[:, 0] + 1] - 1
         begin, finish = starts[first], starts[last] + lengths[last]
         finish -= text[finish - 1] == NEWLINE
@@ -209,7 +212,7 @@ class Phrases(NamedTuple):
     keys: dict[int, tuple[Hashes, Hashes, NDArray[np.int64], NDArray[np.int8]]]  # by length
 
     @classmethod
-    def of(cls, language: English) -> Phrases:
+    def of(cls, language: StatementEnglish) -> Phrases:
         keys = {}
         for size in sorted({len(words) for words in language.phrases}, reverse=True):
             chosen = [(words, whole) for words, whole in language.phrases.items() if len(words) == size]
@@ -229,7 +232,7 @@ class Phrases(NamedTuple):
     ) -> tuple[NDArray[np.int64], NDArray[np.int8], Hashes]:
         """Classes, senses and hashes with phrases in place of their words."""
         bits, sense, out = bits.copy(), sense.copy(), hashes.copy()
-        for size, (keys, wholes, classes, senses) in self.keys.items():
+        for size, (keys, wholes, joined_bits, senses) in self.keys.items():
             if len(hashes) < size:
                 continue
             runs = np.lib.stride_tricks.sliding_window_view(hashes, size)
@@ -238,8 +241,8 @@ class Phrases(NamedTuple):
             found = np.flatnonzero(keys[place] == joined)
             last = found + size - 1
             for back in range(1, size):
-                bits[last - back], sense[last - back] = rules.GLUE, 0
-            bits[last], sense[last], out[last] = classes[place[found]], senses[place[found]], wholes[place[found]]
+                bits[last - back], sense[last - back] = classes.GLUE, 0
+            bits[last], sense[last], out[last] = joined_bits[place[found]], senses[place[found]], wholes[place[found]]
         return bits, sense, out
 
 

@@ -7,7 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.kernels.sentences import gather_lines
-from whyrank.mining.language import English
+from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.lines import from_lines
 
 SHORT, GOOD, LONG = 15, 90, 200  # characters of a quote: the least, the best, the most
@@ -27,7 +27,11 @@ def pick(mentions: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_quotes(
-    text: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int32], language: English, vulgar: bool
+    text: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int32],
+    language: StatementEnglish,
+    vulgar: bool,
 ) -> pl.Series:
     """The sentences at the given places as quotes; null where one should not be shown."""
     sentences = from_lines(gather_lines(text, starts, lengths))
@@ -42,7 +46,7 @@ def read_quotes(
     return pl.select(pl.when(good).then(first)).to_series().alias("sentence")
 
 
-def _names(candidates: pl.Series, language: English, among: pl.Series) -> pl.Series:
+def _names(candidates: pl.Series, language: StatementEnglish, among: pl.Series) -> pl.Series:
     """Which sentences hold a word with a capital that is not a plain word of the language."""
     found = candidates.str.extract_all(CAPITALS).to_frame("word").with_row_index("at").explode("word").drop_nulls()
     found = found.with_columns(pl.col("word").str.extract(r"([A-Z][a-z]+)$").str.to_lowercase())

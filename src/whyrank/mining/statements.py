@@ -17,7 +17,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.kernels import opinions as kernel
-from whyrank.mining.language import English
+from whyrank.kernels import wordclasses as words
+from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.opinions import PHRASE, Found, Mentions
 
 LEVELS = PHRASE + 1  # an aspect with its modifier, then with ever fewer of its nouns
@@ -130,7 +131,7 @@ class Vocabulary(NamedTuple):
     names: frozenset[str]
 
 
-def learn_nouns(corpus: Corpus, language: English, share: float | None) -> Vocabulary:
+def learn_nouns(corpus: Corpus, language: StatementEnglish, share: float | None) -> Vocabulary:
     """Which nouns name the item (people write `this hotel`), and which are names (written with a capital)."""
     counts: dict[str, list[int]] = {}
     for h, (count, capital, pointed) in corpus.nouns.items():
@@ -164,7 +165,7 @@ class Sense(NamedTuple):
     wording: str  # as it is written before a noun
 
 
-def sense_of(language: English, opinion: str, adverb: str, sign: int, rule: int) -> Sense | None:
+def sense_of(language: StatementEnglish, opinion: str, adverb: str, sign: int, rule: int) -> Sense | None:
     """The sense of an opinion word, turned by its negation; None where it says nothing that can be used."""
     if rule == kernel.R_NO:
         return Sense(MISSING, None, 0, "no") if sign == 2 else None
@@ -174,14 +175,14 @@ def sense_of(language: English, opinion: str, adverb: str, sign: int, rule: int)
         if leading.sense is None:
             return None
         word, opinion = leading._replace(bits=word.bits), f"{adverb} {opinion}"
-    role = language.role_sense(opinion)
+    role = language.role_sign(opinion)
     if role is not None and (rule in (kernel.R_VERB, kernel.R_AFFECT, kernel.R_DOES) or word.sense is None):
         good = (role > 0) == (sign == 1)
         return Sense("great", 1, 1, "great") if good else Sense("bad", -1, -1, "bad")
     if word.sense is None:
         if rule == kernel.R_DOES:
             return Sense("broken", -1, -1, "broken") if sign == 2 else None
-        if sign != 1 or not word.bits & (kernel.ADJ | kernel.PARTICIPLE):
+        if sign != 1 or not word.bits & (words.ADJ | words.PARTICIPLE):
             return None
         return Sense(opinion, None, UNKNOWN * language.lexicon_sign(opinion), opinion)
     polarity = language.sense_polarity[word.sense]
@@ -190,6 +191,8 @@ def sense_of(language: English, opinion: str, adverb: str, sign: int, rule: int)
     wording = language.adjective(opinion)
     if sign == 1:
         return Sense(word.sense, fixed, guess, wording)
+    if sign == -2 and fixed != -1:
+        return Sense(word.sense, 1, 1, wording)
     if sign == 2:
         if word.sense == "great":
             return Sense("bad", -1, -1, "bad")
@@ -203,7 +206,7 @@ def sense_of(language: English, opinion: str, adverb: str, sign: int, rule: int)
     return Sense(other, {"+": 1, "-": -1}.get(of_other), {"+": 1, "?+": 1, "-": -1, "?-": -1}.get(of_other, 0), other)
 
 
-def senses(mentions: pl.DataFrame, texts: dict[int, str], language: English) -> pl.DataFrame:
+def senses(mentions: pl.DataFrame, texts: dict[int, str], language: StatementEnglish) -> pl.DataFrame:
     """Mentions with their sense: name, fixed (null where it depends), guess, wording; those without one are left out."""
     key = ["opinion", "adverb", "sign", "rule"]
     distinct = mentions.select(key).unique()
@@ -217,7 +220,7 @@ def senses(mentions: pl.DataFrame, texts: dict[int, str], language: English) -> 
 
 
 def aspects(
-    mentions: pl.DataFrame, texts: dict[int, str], language: English, nouns: Vocabulary, least: int
+    mentions: pl.DataFrame, texts: dict[int, str], language: StatementEnglish, nouns: Vocabulary, least: int
 ) -> pl.DataFrame:
     """Mentions with their aspect at every level, from the most specific (p0) to the head noun; null where it is none.
 
@@ -250,12 +253,14 @@ def overall(nouns: Vocabulary) -> pl.Expr:
     return pl.col(f"p{LEVELS - 1}").is_in(sorted(nouns.items)) & pl.col("sense").is_in(GENERAL)
 
 
-def steady(mentions: pl.DataFrame, least: int) -> pl.DataFrame:
+def steady(mentions: pl.DataFrame, least: int, nouns: Vocabulary) -> pl.DataFrame:
     """Mentions whose aspect is also said something about (`the bed was hard`), not only part of an idiom (`short notice`)."""
     head = f"p{LEVELS - 1}"
     said = pl.col("rule").is_in([kernel.R_PREDICATE, kernel.R_BARE, kernel.R_VERB, kernel.R_NO, kernel.R_AFFECT])
     counts = mentions.group_by(head).agg(
-        predicates=pl.col("user").filter(said).n_unique(), all=pl.col("user").n_unique(), verbal=pl.col("verbal").any()
+        predicates=pl.col("user").filter(said).n_unique(),
+        all=pl.col("user").n_unique(),
+        verbal=pl.col("verbal").any() | pl.col(head).first().is_in([nouns.item]),
     )
     some = (pl.col("predicates") >= max(2, least // 2)) & (pl.col("predicates") >= 0.1 * pl.col("all"))
     many = (pl.col("predicates") >= least) & (pl.col("predicates") >= 0.2 * pl.col("all"))
@@ -266,7 +271,7 @@ def steady(mentions: pl.DataFrame, least: int) -> pl.DataFrame:
 
 
 def collocations(
-    distinct: pl.DataFrame, texts: dict[int, str], language: English, least: int
+    distinct: pl.DataFrame, texts: dict[int, str], language: StatementEnglish, least: int
 ) -> frozenset[tuple[str, str]]:
     """Describing words that are part of a name: hot water, front desk, special effects, sticky toffee pudding.
 
@@ -310,7 +315,7 @@ def _levels(
     inner: int,
     describing: str,
     verbal: bool,
-    language: English,
+    language: StatementEnglish,
     nouns: Vocabulary,
     fixed: frozenset[tuple[str, str]],
 ) -> tuple[str | None, ...]:
@@ -322,7 +327,7 @@ def _levels(
         if written[-1] in language.implied:
             name = language.implied[written[-1]]
             return (name,) * (2 * LEVELS) + (None,)
-        if not language.word(written[0]).bits & kernel.VERB or written[0] in language.light_verbs:
+        if not language.word(written[0]).bits & words.VERB or written[0] in language.light_verbs:
             return empty
         stem = " ".join([language.verb_stem(written[0]), *written[1:]])
         return (f"to {stem}",) * LEVELS + (" ".join(written),) * LEVELS + (None,)
@@ -430,7 +435,7 @@ def _generalized(mentions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def odd_pairs(mentions: pl.DataFrame, least: int) -> pl.DataFrame:
+def odd_pairs(mentions: pl.DataFrame) -> pl.DataFrame:
     """Mentions without those whose sense hardly ever goes with their aspect: delicious service, helpful food."""
     head = f"p{LEVELS - 1}"
     counts = mentions.group_by(head, "sense").agg(n=pl.len())
@@ -440,7 +445,7 @@ def odd_pairs(mentions: pl.DataFrame, least: int) -> pl.DataFrame:
     return mentions.join(odd.select(head, "sense"), on=[head, "sense"], how="anti")
 
 
-def idle_absences(mentions: pl.DataFrame, least: int) -> pl.DataFrame:
+def idle_absences(mentions: pl.DataFrame) -> pl.DataFrame:
     """Mentions without `no clue`, `no excuse`: absences of what is hardly ever there."""
     head = f"p{LEVELS - 1}"
     absent = pl.col("sense") == MISSING
