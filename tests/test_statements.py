@@ -19,6 +19,7 @@ PRAISE = ("The bed was really comfortable.", "Comfy beds!", "We had a comfortabl
 BLAME = ("The bed was not comfortable.", "The walls were thin and the bed was hard.", "There was no hot water.")
 OTHERS = (
     "Great hotel, we will come back to this hotel.",
+    "The hot water was good.",
     "We arrived on Monday and left on Friday.",
     "The hotel next door is noisy.",
     "The staff could not have been friendlier.",
