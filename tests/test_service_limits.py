@@ -134,8 +134,8 @@ def test_a_body_that_is_too_large_is_refused(world: World, chunked: bool) -> Non
 
 
 def test_more_requests_than_may_be_under_way_are_turned_away(world: World) -> None:
-    """Two requests whose bodies do not end hold both places; the third is told to come back, as is the third of five
-    that come at once, although each is answered without a pause."""
+    """The third of five that come at once is told to come back, although each is answered without a pause. Requests
+    whose bodies have not ended hold no place."""
     app = create_app(world.settings("pop", in_flight=2))
 
     async def ask(receive: object) -> list[dict[str, object]]:
@@ -159,16 +159,70 @@ def test_more_requests_than_may_be_under_way_are_turned_away(world: World) -> No
         async def quick() -> dict[str, object]:
             return {"type": "http.request", "body": b"{}"}
 
-        first = [asyncio.create_task(ask(slow)) for _ in range(2)]
+        waiting = [asyncio.create_task(ask(slow)) for _ in range(9)]
         await asyncio.sleep(0)
-        refused = await ask(quick)
+        at_once = await asyncio.gather(*(ask(quick) for _ in range(5)))
         end.set()
-        at_once = await asyncio.gather(*first), await asyncio.gather(*(ask(quick) for _ in range(5)))
-        return [refused, *at_once[0], *at_once[1], await ask(slow)]
+        late = await asyncio.gather(*waiting)
+        return [*at_once, *late, await ask(quick)]
 
     with TestClient(app):
         statuses = [answer[0]["status"] for answer in asyncio.run(play())]
-    assert statuses == [503, 422, 422, 422, 422, 503, 503, 503, 422]
+    assert statuses == [422, 422, 503, 503, 503, *([422, 422] + 7 * [503]), 422]
+
+
+def test_bodies_that_do_not_end_take_a_bounded_amount_of_memory(world: World) -> None:
+    app = create_app(world.settings("pop", in_flight=2, body_limit=1000))
+
+    async def ask(parts: list[bytes]) -> int:
+        sent: list[dict[str, object]] = []
+
+        async def receive() -> dict[str, object]:
+            if not parts:
+                await asyncio.Event().wait()
+            return {"type": "http.request", "body": parts.pop(), "more_body": True}
+
+        async def send(message: dict[str, object]) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/v1/explain", "raw_path": b"", "query_string": b""}
+        await app({**scope, "headers": [], "client": ("c", 1), "http_version": "1.1"}, receive, send)
+        return sent[0]["status"]
+
+    async def play() -> tuple[int, int, int]:
+        waiting = [asyncio.create_task(ask([b"x" * 900])) for _ in range(2)]
+        await asyncio.sleep(0)
+        held = app.unfinished
+        refused = await ask([b"x" * 900])
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return held, refused, app.unfinished
+
+    with TestClient(app):
+        assert asyncio.run(play()) == (1800, 503, 0)
+
+
+def test_a_client_that_goes_away_is_counted_and_not_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    app = create_app(world.settings("pop"))
+
+    async def play() -> list[object]:
+        sent: list[object] = []
+
+        async def receive() -> dict[str, object]:
+            return {"type": "http.disconnect"}
+
+        async def send(message: object) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/v1/explain", "raw_path": b"", "query_string": b""}
+        await app({**scope, "headers": [], "client": ("c", 1), "http_version": "1.1"}, receive, send)
+        return sent
+
+    with TestClient(app) as client:
+        assert asyncio.run(play()) == []
+        assert 'status="499"' in client.get("/metrics").text
+    assert not [each for each in caplog.records if each.name.startswith("uvicorn")]
 
 
 def test_every_answer_carries_the_security_headers(world: World) -> None:

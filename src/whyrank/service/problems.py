@@ -19,6 +19,7 @@ from whyrank.service.study import NoSuchStudy
 
 log = logging.getLogger("uvicorn.error")
 MEDIA = "application/problem+json"
+STORE_FAILED = "the store failed: %s"
 TITLES = {
     "invalid-request": "Invalid request",
     "unknown-id": "Unknown id",
@@ -32,6 +33,10 @@ TITLES = {
     "no-test-pairs": "No test pairs",
     "already-answered": "Already answered",
     "body-too-large": "Body too large",
+    "url-too-long": "URL too long",
+    "headers-too-large": "Headers too large",
+    "too-slow": "Too slow",
+    "unknown-host": "Unknown host",
     "rate-limited": "Too many requests",
     "overloaded": "Overloaded",
     "store-failed": "Store failed",
@@ -134,7 +139,7 @@ async def _ours(request: Request, error: Exception) -> Response:
 async def _store(request: Request, error: Exception) -> Response:
     """A full disk, a server that is gone: reasons need no store, so all other routes go on."""
     assert isinstance(error, sa.exc.OperationalError)
-    log.error("the store failed: %s", error.orig)
+    log.error(STORE_FAILED, error.orig)
     detail = "the store failed and kept nothing of this request; the service's log says why"
     return Problem("store-failed", 503, detail, {"Retry-After": "10"}).response()
 

@@ -30,6 +30,8 @@ class Settings:
     titles: str | None = None  # a table with columns item and title
     aspects: str | None = None  # a table with columns id and aspect, such as a mined folder's explanations.parquet
     keys: tuple[str, ...] = ()  # SHA-256 of the API keys, in hexadecimal
+    hosts: tuple[str, ...] = ()  # names under which the service answers; none: any
+    proxies: tuple[str, ...] = ()  # addresses and networks whose X-Forwarded-For is believed
     prefix: str = ""
     workers: int = 1
     body_limit: int = 1 << 20
@@ -58,7 +60,7 @@ class Settings:
             values: dict[str, Any] = json.loads(os.environ[VARIABLE])
         except KeyError:
             raise ParameterError(f"{VARIABLE} is not set; start the service with `whyrank serve`") from None
-        for name in ("models", "keys"):
+        for name in ("models", "keys", "hosts", "proxies"):
             values[name] = tuple(values[name])
         return cls(**values)
 
