@@ -8,7 +8,6 @@ import gc
 from collections.abc import AsyncIterator
 
 import anyio
-import sqlalchemy as sa
 from fastapi import FastAPI, Request
 from pydantic import BaseModel
 from starlette.responses import Response
@@ -29,6 +28,7 @@ from whyrank.service.study_cases import Cases
 from whyrank.version import __version__
 
 THREADS = 2  # larger requests that are ranked at the same time in one worker
+READERS = 4  # of the store, in one worker
 ABOUT = "Ranked, grounded reasons for recommendations. Ids are those of your data. Errors are application/problem+json."
 
 
@@ -72,7 +72,8 @@ def create_app(settings: Settings) -> Guard:
 async def _life(app: FastAPI, settings: Settings, measures: Measures) -> AsyncIterator[None]:
     """Open the store, load the models, look after their folders, and close everything in the end."""
     store = Store(settings.store).create()
-    state = State(settings, measures, store, anyio.CapacityLimiter(THREADS))
+    limiters = (anyio.CapacityLimiter(count) for count in (THREADS, READERS, store.writers))
+    state = State(settings, measures, store, *limiters)
     app.state.whyrank = state
     watch: asyncio.Task[None] | None = None
     try:
@@ -119,11 +120,10 @@ def _add_operations(app: FastAPI) -> None:
         return answer({"status": "ok", "models": list(models.models) if models else []})
 
     @app.get("/readyz", tags=["operations"], response_model=Status, responses=documented())
-    def readyz(request: Request) -> Response:
-        """Whether models are loaded and the store can be reached."""
+    async def readyz(request: Request) -> Response:
+        """Whether models are loaded and the store can be used."""
         state = state_of(request)
-        with state.store.reading() as connection:
-            connection.execute(sa.select(1))
+        await state.check_store()
         return answer({"status": "ready", "models": list(state.models.models) if state.models else []})
 
 

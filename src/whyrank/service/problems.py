@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from whyrank.errors import MissingExtra, UnknownId, WhyrankError
+from whyrank.service.store import StoreDamaged, first_line
 from whyrank.service.study import NoSuchStudy
 
 log = logging.getLogger("uvicorn.error")
@@ -97,7 +98,8 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(WhyrankError, _ours)
-    app.add_exception_handler(sa.exc.OperationalError, _store)
+    app.add_exception_handler(sa.exc.SQLAlchemyError, _store)
+    app.add_exception_handler(StoreDamaged, _store)
     app.add_exception_handler(Exception, _internal)
 
 
@@ -137,11 +139,15 @@ async def _ours(request: Request, error: Exception) -> Response:
 
 
 async def _store(request: Request, error: Exception) -> Response:
-    """A full disk, a server that is gone: reasons need no store, so all other routes go on."""
-    assert isinstance(error, sa.exc.OperationalError)
-    log.error(STORE_FAILED, error.orig)
+    """A full disk, a damaged file, a server that is gone: reasons need no store, so all other routes go on."""
+    log.error(STORE_FAILED, first_line(getattr(error, "orig", None) or error))
     detail = "the store failed and kept nothing of this request; the service's log says why"
     return Problem("store-failed", 503, detail, {"Retry-After": "10"}).response()
+
+
+def store_busy() -> Problem:
+    """Others wrote all the time."""
+    return Problem("store-failed", 503, "the store is busy; try again", {"Retry-After": "10"})
 
 
 async def _internal(request: Request, error: Exception) -> Response:
