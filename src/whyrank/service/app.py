@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import anyio
 from fastapi import FastAPI, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from whyrank.parent import end_with_parent
@@ -37,6 +37,7 @@ class Status(BaseModel):
 
     status: str
     models: list[str] = []
+    problems: list[str] = Field([], description="models whose newer folder is not served; /v1/models says why")
 
 
 def from_environment() -> Guard:
@@ -89,27 +90,23 @@ async def _life(app: FastAPI, settings: Settings, measures: Measures) -> AsyncIt
     finally:
         if watch is not None:
             watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watch
+            await asyncio.gather(watch, return_exceptions=True)
         store.close()
 
 
 async def _watch(shelf: Shelf, seconds: float) -> None:
     while True:
         await asyncio.sleep(seconds)
-        await asyncio.to_thread(shelf.refresh)
+        try:
+            await asyncio.to_thread(shelf.refresh)
+        except Exception as error:  # no thread is left, for example: the next look may find one
+            shelf.not_watched(error)
 
 
 def _shelf(settings: Settings, measures: Measures) -> Shelf:
     titles = read_named(settings.titles, "item", "title")
     aspects = read_named(settings.aspects, "id", "aspect")
-    count = measures.reloads
-    return Shelf(
-        named_folders(settings.models),
-        titles,
-        aspects,
-        lambda model, outcome: count.labels(model, outcome).inc(),
-    )
+    return Shelf(named_folders(settings.models), titles, aspects, measures.reloaded)
 
 
 def _add_operations(app: FastAPI) -> None:
@@ -124,7 +121,8 @@ def _add_operations(app: FastAPI) -> None:
         """Whether models are loaded and the store can be used."""
         state = state_of(request)
         await state.check_store()
-        return answer({"status": "ready", "models": list(state.models.models) if state.models else []})
+        models, problems = (state.models.models, state.models.problems) if state.models else ({}, {})
+        return answer({"status": "ready", "models": list(models), "problems": list(problems)})
 
 
 def _describe_problems(app: FastAPI) -> None:

@@ -68,6 +68,7 @@ class Guard:
             elif path in ALWAYS_OPEN:
                 await self.app(scope, receive, sending)
             else:
+                self._check_host(scope)
                 self._admit(scope, path)
                 body = receive if scope["method"] in ("GET", "HEAD") else await self._whole(receive)
                 await self._run(scope, path, body, sending)
@@ -89,6 +90,17 @@ class Guard:
             await self.app(scope, receive, send)
         finally:
             self.under_way[stores] -= 1
+
+    def _check_host(self, scope: Scope) -> None:
+        """Raise a Problem for a name that is not ours: a web page can have its own name lead to this machine, and its
+        scripts would then read what they are answered."""
+        if not self.settings.hosts:
+            return
+        given = [value for name, value in scope["headers"] if name == b"host"]
+        host = host_name(given[0].decode("latin-1")) if len(given) == 1 else ""
+        if host not in self.settings.hosts:
+            hint = "start it with --allow-host if this is a name of it"
+            raise Problem("unknown-host", 421, f"this service does not answer for the host {host[:100]!r}; {hint}")
 
     def _admit(self, scope: Scope, path: str) -> None:
         """Raise a Problem unless this request may go on."""
@@ -144,6 +156,13 @@ class Guard:
 
 def _overloaded() -> Problem:
     return Problem("overloaded", 503, "too many requests are under way; try again", {"Retry-After": "1"})
+
+
+def host_name(given: str) -> str:
+    """A host without its port, as it is compared."""
+    name, separator, port = given.rpartition(":")
+    has_port = separator and port.isdigit() and (":" not in name or name.endswith("]"))  # not the end of ::1
+    return (name if has_port else given).strip("[]").rstrip(".").lower()
 
 
 async def _say_briefly(send: Send, message: Message) -> None:

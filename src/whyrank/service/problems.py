@@ -20,6 +20,7 @@ from whyrank.service.study import NoSuchStudy
 
 log = logging.getLogger("uvicorn.error")
 MEDIA = "application/problem+json"
+TEXT = 200  # characters of a client's own that are quoted
 STORE_FAILED = "the store failed: %s"
 TITLES = {
     "invalid-request": "Invalid request",
@@ -52,6 +53,11 @@ STATUSES = {
 }
 
 
+def json_of(document: object) -> bytes:
+    """A document as JSON, which has no NaN and no infinity: they are null."""
+    return to_json(document, inf_nan_mode="null")
+
+
 class Problem(Exception):  # noqa: N818 - an answer of the API, not a failure of it
     """Raised anywhere below a route to answer with a problem."""
 
@@ -69,7 +75,7 @@ class Problem(Exception):  # noqa: N818 - an answer of the API, not a failure of
             "detail": self.detail,
             **self.extra,
         }
-        return Response(to_json(document), self.status, dict(self.headers or {}), MEDIA)
+        return Response(json_of(document), self.status, dict(self.headers or {}), MEDIA)
 
 
 class ProblemDocument(BaseModel):
@@ -110,11 +116,15 @@ async def _own(request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    found = error.errors()[:20]
     errors = [
-        {"at": ".".join(str(part) for part in each["loc"] if part not in ("one", "many")), "problem": str(each["msg"])}
-        for each in error.errors()[:20]
+        {
+            "at": ".".join(str(part)[:TEXT] for part in each["loc"] if part not in ("one", "many")),
+            "problem": str(each["msg"])[:TEXT],
+        }
+        for each in found
     ]
-    if any(each["type"] == "json_invalid" for each in error.errors()):
+    if any(each["type"] == "json_invalid" for each in found):
         return Problem("invalid-request", 400, "the body is not JSON").response()
     first = f"{errors[0]['at']}: {errors[0]['problem']}" if errors else "the request is not valid"
     return Problem("invalid-request", 422, first, errors=errors).response()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import os
 import shutil
@@ -22,6 +23,8 @@ try:
 except ImportError as missing:
     raise MissingExtra("serve", "the service") from missing
 
+LOCAL = ("localhost", "127.0.0.1", "::1")
+
 
 def run(
     settings: Settings,
@@ -39,6 +42,7 @@ def run(
     if not (is_loopback(host) or settings.keys or settings.study_only or unprotected):
         hint = "give --keys FILE, or --open if that is what you want"
         raise ParameterError(f"{host} can be reached by others and there are no API keys; {hint}")
+    settings = dataclasses.replace(settings, hosts=_hosts(settings, host))
     _check(settings)
     listening = _listen(host, port)
     announce(_url(host, listening.getsockname()[1], settings.prefix))
@@ -55,6 +59,16 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _hosts(settings: Settings, host: str) -> tuple[str, ...]:
+    """The names under which the service answers: those given; on this machine alone, without keys, its own as well."""
+    from whyrank.service.guard import host_name
+
+    reads_everything = is_loopback(host) and not settings.keys and not settings.study_only
+    if not (settings.hosts or reads_everything):
+        return ()
+    return tuple(dict.fromkeys(host_name(each) for each in (*LOCAL, host, *settings.hosts)))
 
 
 def _url(host: str, port: int, prefix: str) -> str:

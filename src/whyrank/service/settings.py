@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import ipaddress
 import json
 import os
 import re
@@ -15,6 +17,7 @@ from whyrank.errors import ParameterError
 VARIABLE = "WHYRANK_SERVICE"
 KEYS_VARIABLE = "WHYRANK_API_KEYS"
 STORE = "sqlite:///whyrank.db"
+EMPTY = tuple(hashlib.sha256(key).hexdigest() for key in (b"", b"\n", b"\r\n"))  # what a variable without a value gives
 SHA256 = re.compile(r"[0-9a-f]{64}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
@@ -49,6 +52,12 @@ class Settings:
                 raise ParameterError(f"{name} is {getattr(self, name)}; use 0 or more")
         if self.prefix and not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", self.prefix):
             raise ParameterError(f"prefix is {self.prefix!r}; use a path such as /reasons, without a slash at its end")
+
+        for proxy in self.proxies:
+            try:
+                ipaddress.ip_network(proxy)
+            except ValueError:
+                raise ParameterError(f"proxy is {proxy!r}; use an address or a network such as 10.0.0.0/8") from None
 
     def to_environment(self) -> None:
         """Leave the settings where `from_environment` of a worker finds them."""
@@ -98,6 +107,8 @@ def read_keys(file: Path | None) -> tuple[str, ...]:
             raise ParameterError(
                 f"{where}: holds a line that is not a SHA-256 in hexadecimal; never put a key itself there"
             )
+        if each in EMPTY:
+            raise ParameterError(f"{where}: holds the hash of an empty key; make the key first, then its hash")
     if file is not None and not hashes:
         raise ParameterError(f"{where}: holds no key hashes; every request would be refused")
     return hashes

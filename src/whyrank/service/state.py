@@ -46,7 +46,6 @@ class State:
         assert self.models is not None
         return self.models
 
-
     async def check_store(self) -> None:
         """Raise unless the store can be used; looks at most once a second, however many ask."""
         async with self._lock:

@@ -91,7 +91,9 @@ class Store:
         try:
             parsed = sa.make_url(url)
             if parsed.get_backend_name() not in DATABASES:
-                raise ParameterError(f"the store {_shown(url)} is not one of {' and '.join(DATABASES)}; use one of these")
+                raise ParameterError(
+                    f"the store {_shown(url)} is not one of {' and '.join(DATABASES)}; use one of these"
+                )
             extra: dict[str, Any] = {"connect_args": {"timeout": WAIT}} if parsed.get_backend_name() == "sqlite" else {}
             # Parameters hold the tokens of participants and do not belong into messages, which are logged.
             self.engine = sa.create_engine(parsed, pool_pre_ping=True, hide_parameters=True, **extra)
