@@ -1,4 +1,4 @@
-"""What a connection may send, hold open and leave unread. Nothing waits for a clock: the time that has passed is given."""
+"""What a connection may send, hold open and leave unread. Nothing waits for a clock: the time is given."""
 
 from __future__ import annotations
 

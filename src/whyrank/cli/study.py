@@ -111,8 +111,9 @@ def serve_command(
     def announce(url: str) -> None:
         note(f"participants only: {url}   stop with Ctrl-C")
 
-    reached = {"hosts": tuple(allow_host or ()), "proxies": tuple(proxy or ())}
-    run(Settings(store=store, prefix=prefix, study_only=True, **reached), host, port, announce=announce)
+    hosts, proxies = tuple(allow_host or ()), tuple(proxy or ())
+    settings = Settings(store=store, prefix=prefix, study_only=True, hosts=hosts, proxies=proxies)
+    run(settings, host, port, announce=announce)
 
 
 @study_app.command("results", epilog="Example: `whyrank study results --svg chart.svg`")

@@ -73,8 +73,8 @@ def create_app(settings: Settings) -> Guard:
 async def _life(app: FastAPI, settings: Settings, measures: Measures) -> AsyncIterator[None]:
     """Open the store, load the models, look after their folders, and close everything in the end."""
     store = Store(settings.store).create()
-    limiters = (anyio.CapacityLimiter(count) for count in (THREADS, READERS, store.writers))
-    state = State(settings, measures, store, *limiters)
+    threads, readers, writers = (anyio.CapacityLimiter(count) for count in (THREADS, READERS, store.writers))
+    state = State(settings, measures, store, threads, readers, writers)
     app.state.whyrank = state
     watch: asyncio.Task[None] | None = None
     try:

@@ -130,7 +130,8 @@ class Protocol(HttpToolsProtocol):
 
     def _make_room(self) -> None:
         """Close the connection that has been waiting for its client longest, rather than turn a new one away."""
-        waiting: list[Any] = [each for each in self.connections if each.waits_for_client and each is not self]
+        others: set[Any] = self.connections - {self}
+        waiting = [each for each in others if each.waits_for_client]
         oldest = min(waiting, key=lambda each: each._since, default=self)
         oldest.transport.abort()
         self.connections.discard(oldest)  # its descriptor is free when the loop comes round
