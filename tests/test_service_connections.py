@@ -219,7 +219,9 @@ def test_large_headers_are_answered_or_refused(size: int, status: int) -> None:
     assert asyncio.run(play()) == status
 
 
-def test_what_is_no_http_is_a_problem_and_logged_seldom(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_no_http_is_a_problem_and_logged_seldom(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def play() -> bytes:
         async with serving(hello) as running:
             for _ in range(5):
@@ -227,28 +229,21 @@ def test_what_is_no_http_is_a_problem_and_logged_seldom(caplog: pytest.LogCaptur
                 answer = await ended(reader)
             return answer
 
-    log, seldom = logging.getLogger("uvicorn.error"), Seldom()
-    log.addFilter(seldom)
-    try:
-        answer = asyncio.run(play())
-    finally:
-        log.removeFilter(seldom)
+    monkeypatch.setattr(logging.getLogger("uvicorn.error"), "filters", [Seldom()])
+    answer = asyncio.run(play())
     assert answer.startswith(b"HTTP/1.1 400")
     assert b"application/problem+json" in answer
     assert b"nosniff" in answer
     assert [each.message for each in caplog.records].count("Invalid HTTP request received.") == 1
 
 
-def test_a_lack_of_descriptors_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    loop, log, seldom = asyncio.new_event_loop(), logging.getLogger("uvicorn.error"), Seldom()
-    log.addFilter(seldom)
-    try:
-        for _ in range(1000):
-            _report(loop, {"message": "socket.accept() out of system resource", "exception": OSError(24, "")})
-        _report(loop, {"message": "something else"})
-    finally:
-        log.removeFilter(seldom)
-        loop.close()
+def test_a_lack_of_descriptors_is_one_line(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger("uvicorn.error"), "filters", [Seldom()])
+    loop = asyncio.new_event_loop()
+    for _ in range(1000):
+        _report(loop, {"message": "socket.accept() out of system resource", "exception": OSError(24, "")})
+    _report(loop, {"message": "something else"})
+    loop.close()
     assert [each.message for each in caplog.records] == [NO_DESCRIPTOR, "something else"]
 
 

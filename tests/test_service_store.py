@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from service_world import World, make_world
@@ -126,6 +127,14 @@ def test_readiness_is_looked_at_once_however_many_ask(
     with world.client("pop", store=f"sqlite:///{tmp_path}/store.db") as client:
         assert {client.get("/readyz").status_code for _ in range(20)} == {200}
     assert len(looks) == 1
+
+
+def test_errors_of_the_database_do_not_quote_values(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path}/store.db")
+    with pytest.raises(sa.exc.OperationalError) as caught, store.reading() as connection:
+        connection.execute(sa.text("SELECT * FROM nothing WHERE token = :token"), {"token": "a secret"})
+    store.close()
+    assert "a secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("url", ["mysql://root@localhost/x", "oracle://x", "mssql+pyodbc://x"])

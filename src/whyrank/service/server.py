@@ -45,7 +45,7 @@ def make_config(settings: Settings, application: str, beat: Callable[[], Awaitab
         callback_notify=beat,
         timeout_notify=BEAT,
     )
-    log.addFilter(Seldom())
+    log.addFilter(SELDOM_LINES)
     return config
 
 
@@ -82,6 +82,9 @@ class Seldom(logging.Filter):
             return False
         self._last[record.msg] = now
         return True
+
+
+SELDOM_LINES = Seldom()
 
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
