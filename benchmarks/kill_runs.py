@@ -1,10 +1,12 @@
 """Kill whyrank outright at random moments, start it again, and look whether anything was lost or doubled.
 
-    python benchmarks/kill_runs.py --kills 50 --seed 0 [--only fit,serve]
+    python benchmarks/kill_runs.py --kills 50 --seed 0 [--only fit,serve,workers]
 
 Commands that write: after every kill the output is the old one or the new one, whole; in the end it is what an
 undisturbed run writes, and nothing else is left beside it. The service: every event that was acknowledged is there
-after the restart, and after the client has sent the others again every event is there once.
+after the restart, and after the client has sent the others again every event is there once. Workers of a service: one
+of two or both are killed, while slow clients hold a hundred connections; each is replaced, reasons are given again, and
+no acknowledged event is lost.
 """
 
 from __future__ import annotations
@@ -19,14 +21,18 @@ import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 # Small data, so checkpoints and parts must be small as well for a kill to fall between them.
 START = """
@@ -36,9 +42,11 @@ import whyrank.ranking.bulk as bulk
 factors.Settings = functools.partial(factors.Settings, checkpoint_seconds=0.05)
 bulk.ROWS = 2000
 from whyrank.cli import main
-main()
+if __name__ == "__main__":
+    main()
 """
 COMMAND = [sys.executable, "-c", START]
+NAMES = ["fit", "mine", "explain", "experiment", "serve", "workers"]
 
 
 @dataclass(frozen=True)
@@ -220,9 +228,9 @@ def _copy(source: Path, target: Path) -> None:
 
 
 @contextlib.contextmanager
-def service(world: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def service(world: Path, *more: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """`whyrank serve` on a port of its own; killed in the end."""
-    arguments = ("serve", "pop", "--store", f"sqlite:///{world}/store.db", "--rate", "0", "--port", "0")
+    arguments = ("serve", "pop", "--store", f"sqlite:///{world}/store.db", "--rate", "0", "--port", "0", *more)
     environment = {**os.environ, "COLUMNS": "200"}
     with subprocess.Popen(
         [*COMMAND, *arguments], cwd=world, stderr=subprocess.PIPE, text=True, env=environment
@@ -234,6 +242,7 @@ def service(world: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
                 line = process.stderr.readline()
                 assert line, said
                 said += line
+            threading.Thread(target=process.stderr.read, daemon=True).start()  # a full pipe would stop the service
             yield found[1], process
         finally:
             process.kill()
@@ -283,13 +292,83 @@ def kill_service(world: Path, kills: int, rng: random.Random) -> Tally:
     return tally
 
 
+def workers_of(process: subprocess.Popen[str]) -> set[int]:
+    """Process ids of the workers of a service."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return {int(each) for each in children if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()}
+
+
+def hold(url: str, count: int) -> list[socket.socket]:
+    """Connections of clients that send the first byte of a body and no more."""
+    at, held = urlsplit(url), []
+    head = (
+        b"POST /v1/explain HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{"
+    )
+    for _ in range(count):
+        with contextlib.suppress(OSError):
+            held.append(socket.create_connection((at.hostname, at.port), timeout=60))
+            held[-1].sendall(head)
+    return held
+
+
+def explained(url: str) -> bool:
+    """Whether reasons are given."""
+    body = json.dumps({"user": "nobody", "item": "nothing"}).encode()
+    request = urllib.request.Request(f"{url}v1/explain", body, {"content-type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=20):
+            return True
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code == 404  # ranked, for an item that nobody knows
+    except OSError:
+        return False
+
+
+def kill_workers(world: Path, kills: int, rng: random.Random, slow: int = 100) -> Tally:
+    """Kill one worker of two, or both, as often, while events come in and slow clients hold connections."""
+    tally, begin = Tally("serve --workers 2, slow clients"), time.perf_counter()
+    (world / "store.db").unlink(missing_ok=True)
+    last, longest = 0, 0.0
+    with service(world, "--workers", "2") as (url, process):
+        wait_until(lambda: len(workers_of(process)) == 2)
+        while tally.kills < kills:
+            held = hold(url, slow)
+            killed = set(rng.sample(sorted(workers_of(process)), rng.randint(1, 2)))
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+            at = time.perf_counter()
+            wait_until(lambda killed=killed: len(workers_of(process) - killed) == 2 and explained(url))
+            longest = max(longest, time.perf_counter() - at)
+            numbers = list(range(last, last + rng.randint(1, 20)))
+            while True:  # a request that a kill cuts off is sent again
+                with contextlib.suppress(OSError):
+                    send(url, numbers)
+                    break
+            last += len(numbers)
+            tally.kills += len(killed)
+            for each in held:
+                each.close()
+        assert count(url) == last, "an event was lost or doubled"
+    tally.name += f" ({last:,} events, replaced and answering after {longest:.1f} s at most)"
+    tally.seconds = time.perf_counter() - begin
+    return tally
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not so after {seconds} s"
+        time.sleep(0.02)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", help="names of commands, separated by commas: fit, mine, explain, experiment, serve")
+    parser.add_argument("--only", help=f"names, separated by commas: {', '.join(NAMES)}")
     arguments = parser.parse_args()
-    chosen = arguments.only.split(",") if arguments.only else ["fit", "mine", "explain", "experiment", "serve"]
+    chosen = arguments.only.split(",") if arguments.only else NAMES
     with tempfile.TemporaryDirectory() as folder:
         world = Path(folder)
         make_world(world)
@@ -301,6 +380,8 @@ def main() -> None:
                 print(kill_command(work, world, arguments.kills, rng).row(), flush=True)
         if "serve" in chosen:
             print(kill_service(world, arguments.kills, random.Random(f"{arguments.seed} serve")).row(), flush=True)
+        if "workers" in chosen:
+            print(kill_workers(world, arguments.kills, random.Random(f"{arguments.seed} workers")).row(), flush=True)
 
 
 if __name__ == "__main__":

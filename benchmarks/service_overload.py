@@ -2,6 +2,8 @@
 
     python benchmarks/service_overload.py --seconds 600 --workers 1
 
+With `--slow N`, as many more clients hold connections on which a body never comes to its end.
+
 Needs wrk. First it measures how many requests a second the service answers when each of a few connections waits for
 its answer. Then twice as many are due on schedule; those that find all connections waiting are not sent, but counted.
 There is no rate limit per client, so that the bound on requests under way (503) is what protects it. It ends with code
@@ -26,6 +28,7 @@ from urllib.parse import urlsplit
 import httpx
 
 import service_load
+from kill_runs import hold
 from service_load import load, prepare, workers_of
 
 FEW = 8  # connections that find out the capacity
@@ -82,13 +85,20 @@ async def connection(host: str, port: int, ticks: asyncio.Queue[bytes | None], s
 
 
 async def overload(
-    url: str, bodies: list[bytes], rate: float, seconds: float, watch: list[float], pids: list[str]
+    url: str,
+    bodies: list[bytes],
+    rate: float,
+    seconds: float,
+    watch: list[float],
+    pids: list[str],
+    slow_clients: int = 0,
 ) -> Seen:
     """Send `rate` requests a second on schedule; what cannot be sent because all connections wait is dropped."""
     at, seen = urlsplit(url), Seen()
     assert at.hostname is not None
     assert at.port is not None
     ticks: asyncio.Queue[bytes | None] = asyncio.Queue(CONNECTIONS)
+    slow = asyncio.create_task(be_slow(url, slow_clients))
     tasks = [asyncio.create_task(connection(at.hostname, at.port, ticks, seen)) for _ in range(CONNECTIONS)]
     head = f"POST {at.path} HTTP/1.1\r\nhost: {at.netloc}\r\ncontent-type: application/json\r\ncontent-length: "
     requests = itertools.cycle([head.encode() + b"%d\r\n\r\n" % len(body) + body for body in bodies])
@@ -107,7 +117,20 @@ async def overload(
     for _ in tasks:
         await ticks.put(None)
     await asyncio.gather(*tasks)
+    slow.cancel()
+    await asyncio.gather(slow, return_exceptions=True)
     return seen
+
+
+async def be_slow(url: str, count: int) -> None:
+    """Hold connections with unfinished requests, again and again, as the service closes them after a while."""
+    while count:
+        held = await asyncio.to_thread(hold, url, count)
+        try:
+            await asyncio.sleep(10)
+        finally:
+            for each in held:
+                each.close()
 
 
 def recovered(url: str, body: bytes, longest: float) -> float:
@@ -127,9 +150,8 @@ def trial(arguments: argparse.Namespace, folder: Path) -> bool:
         load(url + "explain", file, 3, FEW)
         capacity = load(url + "explain", file, 5, FEW)["rate"]
         pids, watch = workers_of(process, arguments.workers), list[float]()
-        seen = asyncio.run(
-            overload(url + "explain", bodies, arguments.times * capacity, arguments.seconds, watch, pids)
-        )
+        rate = arguments.times * capacity
+        seen = asyncio.run(overload(url + "explain", bodies, rate, arguments.seconds, watch, pids, arguments.slow))
         back = recovered(url + "explain", bodies[0], arguments.recovery)
         same = process.poll() is None and workers_of(process, arguments.workers) == pids
     finally:
@@ -170,6 +192,7 @@ def main() -> None:
     parser.add_argument(
         "--in-flight", type=int, default=64, help="requests under way in one worker, as the service has it"
     )
+    parser.add_argument("--slow", type=int, default=0, help="clients that never finish a request")
     parser.add_argument("--growth", type=float, default=50)
     parser.add_argument("--recovery", type=float, default=5)
     parser.add_argument("--folder", type=Path, help="keep the model here for the next run")

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from whyrank.ranking.form import Block, rows
 from whyrank.service.app import create_app
 from whyrank.service.settings import Settings
 
+LONGEST = 150.0  # seconds that a service lives in a test
 START = """
 import whyrank.cli.serve, whyrank.cli.study
 from whyrank.cli.app import main
@@ -108,6 +110,8 @@ class Process:
             command, stderr=subprocess.PIPE, text=True, env={**os.environ, **threads, **environment}
         )
         self.log: list[str] = []
+        self._limit = threading.Timer(LONGEST, self.process.kill)  # what is waited for may never be said
+        self._limit.start()
         self.url = self.wait_for(r"(http://\S+/)")
         workers = int(arguments[arguments.index("--workers") + 1]) if "--workers" in arguments else 1
         for _ in range(workers):
@@ -121,12 +125,14 @@ class Process:
             found = re.search(pattern, line)
             if found:
                 return found[1]
+        self.__exit__()
         raise AssertionError("the service ended:\n" + "".join(self.log))
 
     def __enter__(self) -> Process:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._limit.cancel()
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()

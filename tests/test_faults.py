@@ -165,3 +165,8 @@ def test_a_command_killed_at_any_moment_leaves_the_old_result_or_the_new_one(
 
 def test_feedback_is_neither_lost_nor_doubled_when_the_service_is_killed(killed: Path) -> None:
     assert kill_runs.kill_service(killed, 2, random.Random(7)).kills == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_killed_workers_are_replaced_while_slow_clients_hold_connections(killed: Path) -> None:
+    assert kill_runs.kill_workers(killed, 2, random.Random(7), slow=20).kills >= 2

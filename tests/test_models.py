@@ -186,8 +186,8 @@ def test_a_single_triplet_is_enough(make: Make) -> None:
 
 
 def test_planted_structure_is_found(model: Model, split: Split) -> None:
-    if model.id in ("rand", "pop", "cd", "cd-j", "bpr"):  # by design, or because CD does not learn from sparse data
-        return
+    if model.id in ("rand", "pop", "cd", "cd-j", "bpr"):
+        pytest.skip("finds none by design; CD does not learn from sparse data")
     popular = evaluate(MODELS["pop"]().fit(split), split).explanation["ndcg_paper"]
     assert evaluate(model, split).explanation["ndcg_paper"] > popular
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from whyrank.errors import ParameterError
 from whyrank.service import pages
 from whyrank.service.app import create_app
 from whyrank.service.limits import Buckets, Keys
-from whyrank.service.run import is_loopback, run
+from whyrank.service.run import _hosts, is_loopback, run
+from whyrank.service.server import make_config
 from whyrank.service.settings import Settings, read_keys
 
 KEY = "a key that nobody guesses"
@@ -134,8 +136,8 @@ def test_a_body_that_is_too_large_is_refused(world: World, chunked: bool) -> Non
 
 
 def test_more_requests_than_may_be_under_way_are_turned_away(world: World) -> None:
-    """Two requests whose bodies do not end hold both places; the third is told to come back, as is the third of five
-    that come at once, although each is answered without a pause."""
+    """The third of five that come at once is told to come back, although each is answered without a pause. Requests
+    whose bodies have not ended hold no place."""
     app = create_app(world.settings("pop", in_flight=2))
 
     async def ask(receive: object) -> list[dict[str, object]]:
@@ -159,16 +161,70 @@ def test_more_requests_than_may_be_under_way_are_turned_away(world: World) -> No
         async def quick() -> dict[str, object]:
             return {"type": "http.request", "body": b"{}"}
 
-        first = [asyncio.create_task(ask(slow)) for _ in range(2)]
+        waiting = [asyncio.create_task(ask(slow)) for _ in range(9)]
         await asyncio.sleep(0)
-        refused = await ask(quick)
+        at_once = await asyncio.gather(*(ask(quick) for _ in range(5)))
         end.set()
-        at_once = await asyncio.gather(*first), await asyncio.gather(*(ask(quick) for _ in range(5)))
-        return [refused, *at_once[0], *at_once[1], await ask(slow)]
+        late = await asyncio.gather(*waiting)
+        return [*at_once, *late, await ask(quick)]
 
     with TestClient(app):
         statuses = [answer[0]["status"] for answer in asyncio.run(play())]
-    assert statuses == [503, 422, 422, 422, 422, 503, 503, 503, 422]
+    assert statuses == [422, 422, 503, 503, 503, *([422, 422] + 7 * [503]), 422]
+
+
+def test_bodies_that_do_not_end_take_a_bounded_amount_of_memory(world: World) -> None:
+    app = create_app(world.settings("pop", in_flight=2, body_limit=1000))
+
+    async def ask(parts: list[bytes]) -> int:
+        sent: list[dict[str, object]] = []
+
+        async def receive() -> dict[str, object]:
+            if not parts:
+                await asyncio.Event().wait()
+            return {"type": "http.request", "body": parts.pop(), "more_body": True}
+
+        async def send(message: dict[str, object]) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/v1/explain", "raw_path": b"", "query_string": b""}
+        await app({**scope, "headers": [], "client": ("c", 1), "http_version": "1.1"}, receive, send)
+        return sent[0]["status"]
+
+    async def play() -> tuple[int, int, int]:
+        waiting = [asyncio.create_task(ask([b"x" * 900])) for _ in range(2)]
+        await asyncio.sleep(0)
+        held = app.unfinished
+        refused = await ask([b"x" * 900])
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return held, refused, app.unfinished
+
+    with TestClient(app):
+        assert asyncio.run(play()) == (1800, 503, 0)
+
+
+def test_a_client_that_goes_away_is_counted_and_not_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    app = create_app(world.settings("pop"))
+
+    async def play() -> list[object]:
+        sent: list[object] = []
+
+        async def receive() -> dict[str, object]:
+            return {"type": "http.disconnect"}
+
+        async def send(message: object) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/v1/explain", "raw_path": b"", "query_string": b""}
+        await app({**scope, "headers": [], "client": ("c", 1), "http_version": "1.1"}, receive, send)
+        return sent
+
+    with TestClient(app) as client:
+        assert asyncio.run(play()) == []
+        assert 'status="499"' in client.get("/metrics").text
+    assert not [each for each in caplog.records if each.name.startswith("uvicorn")]
 
 
 def test_every_answer_carries_the_security_headers(world: World) -> None:
@@ -242,3 +298,71 @@ def test_settings_survive_the_way_to_a_worker(world: World, monkeypatch: pytest.
     settings = world.settings("pop", "rand", keys=(HASH,), workers=3)
     settings.to_environment()
     assert Settings.from_environment() == settings
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("127.0.0.1:8000", 200),
+        ("[::1]:8000", 200),
+        ("LocalHost.:80", 200),
+        ("reasons.example:8000", 200),
+        ("evil.example", 421),
+        ("localhost.evil.example", 421),
+        ("127.0.0.1.evil.example:8000", 421),
+        ("", 421),
+    ],
+)
+def test_a_service_without_keys_answers_under_its_own_names_only(world: World, host: str, status: int) -> None:
+    settings = world.settings("pop", hosts=("reasons.example",))
+    with TestClient(create_app(replace(settings, hosts=_hosts(settings, "127.0.0.1")))) as client:
+        for path in ("/", "/v1/users", "/v1/studies", "/metrics"):
+            assert client.get(path, headers={"host": host}).status_code == status
+        assert client.get("/healthz", headers={"host": "10.0.0.7"}).status_code == 200
+
+
+def test_names_are_checked_where_anybody_may_ask_and_where_names_are_given(world: World) -> None:
+    open_, locked = world.settings("pop"), world.settings("pop", keys=(HASH,))
+    assert _hosts(open_, "127.0.0.1") == ("localhost", "127.0.0.1", "::1")
+    assert "127.0.0.2" in _hosts(open_, "127.0.0.2")
+    assert _hosts(locked, "127.0.0.1") == ()
+    assert _hosts(open_, "0.0.0.0") == ()
+    assert "a.example" in _hosts(replace(locked, hosts=("A.example:443",)), "0.0.0.0")
+    assert _hosts(Settings(study_only=True), "127.0.0.1") == ()
+
+
+@pytest.mark.parametrize(("proxies", "expected"), [((), [200, 429, 429]), (("127.0.0.1",), [200, 200, 429])])
+def test_forwarded_addresses_are_believed_from_trusted_proxies_only(
+    world: World, proxies: tuple[str, ...], expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
+    monkeypatch.setenv("WHYRANK_SERVICE", "")
+    settings = world.settings("pop", rate=0.001, proxies=proxies)
+    settings.to_environment()
+    config = make_config(settings, "whyrank.service.app:from_environment")
+    config.load()
+    with TestClient(config.loaded_app, client=("127.0.0.1", 5)) as client:
+        statuses = [
+            client.get("/v1/models", headers={"x-forwarded-for": address}).status_code
+            for address in ("10.1.1.1", "10.1.1.2", "10.1.1.2")
+        ]
+    assert statuses == expected
+
+
+@pytest.mark.parametrize("proxy", ["*", "proxy.example", "10.0.0.0/99", ""])
+def test_proxies_are_addresses(proxy: str) -> None:
+    with pytest.raises(ParameterError, match="proxy"):
+        Settings(proxies=(proxy,))
+
+
+@pytest.mark.parametrize("key", ["", "\n", "\r\n"])
+def test_the_hash_of_an_empty_key_is_refused(tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = hashlib.sha256(key.encode()).hexdigest()
+    (tmp_path / "keys").write_text(f"{HASH}\n{empty.upper()}\n")
+    with pytest.raises(ParameterError, match="empty key"):
+        read_keys(tmp_path / "keys")
+    monkeypatch.setenv("WHYRANK_API_KEYS", empty)
+    with pytest.raises(ParameterError, match="empty key"):
+        read_keys(None)
+    assert Keys([empty]).find(b"") is None

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
+import shutil
 import signal
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -17,6 +20,8 @@ import pytest
 import whyrank as wr
 from service_world import Process, World, make_world
 from whyrank.models import POP, RAND
+
+LONGEST = 120  # seconds that are asked for the same answer
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +46,13 @@ def store_of(folder: Path) -> str:
 
 def keep_asking(url: str, body: object, until: Callable[[dict[str, object]], bool]) -> list[int]:
     """Statuses of requests sent one after the other until an answer is as expected."""
-    statuses = []
-    while True:
+    statuses, end = [], time.monotonic() + LONGEST
+    while time.monotonic() < end:
         status, answer = ask(url, body)
         statuses.append(status)
         if status == 200 and until(answer):
             return statuses
+    raise AssertionError(f"no answer as expected among {len(statuses):,} in {LONGEST} s")
 
 
 def test_a_replaced_folder_is_loaded_without_a_failed_request(tmp_path: Path, world: World) -> None:
@@ -71,6 +77,7 @@ def test_a_replaced_folder_is_loaded_without_a_failed_request(tmp_path: Path, wo
         RAND(seed=2).fit(split).save(tmp_path / "model")
         for client in clients:
             client.join()
+        assert len(answers) == len(clients)
         assert {status for each in answers for status in each} == {200}
 
 
@@ -116,6 +123,46 @@ def test_workers_end_when_the_service_is_killed(tmp_path: Path, world: World) ->
         service.process.stderr.read()  # to the end of what the last worker writes
         with pytest.raises(urllib.error.URLError):
             ask(service.url + "healthz")
+
+
+def workers_of(service: Process) -> list[int]:
+    """Process ids, in the order of their starts."""
+    return [int(found[1]) for found in re.finditer(r"Started server process \[(\d+)\]", "".join(service.log))]
+
+
+def test_killed_workers_are_replaced_even_while_another_one_hangs(tmp_path: Path, world: World) -> None:
+    with Process("serve", str(world.folder / "pop"), "--store", store_of(tmp_path), "--workers", "2") as service:
+        for pid in workers_of(service):
+            os.kill(pid, signal.SIGKILL)
+        for said in 2 * ["(another one is started)"] + 2 * ["(Application startup complete)"]:
+            service.wait_for(said)
+        assert ask(service.url + "healthz")[0] == 200
+        hung, killed = workers_of(service)[-2:]
+        os.kill(hung, signal.SIGSTOP)
+        os.kill(killed, signal.SIGKILL)
+        service.wait_for("(another one is started)")
+        service.wait_for("(Application startup complete)")
+        os.kill(hung, signal.SIGCONT)
+        service.process.terminate()
+        assert service.process.wait(60) == 0
+
+
+def test_a_worker_that_cannot_start_does_not_end_the_others(tmp_path: Path, world: World) -> None:
+    shutil.copytree(world.folder / "pop", tmp_path / "model")
+    with Process("serve", str(tmp_path / "model"), "--store", store_of(tmp_path), "--workers", "2") as service:
+        (tmp_path / "model").rename(tmp_path / "away")
+        os.kill(workers_of(service)[0], signal.SIGKILL)
+        service.wait_for("(code 3)")
+        assert ask(service.url + "healthz")[0] == 200
+        (tmp_path / "away").rename(tmp_path / "model")
+        service.wait_for("(Application startup complete)")
+
+
+def test_workers_none_of_which_can_start_end_the_service(tmp_path: Path, world: World) -> None:
+    (tmp_path / "titles.csv").write_text("nothing\n")
+    arguments = ("serve", str(world.folder / "pop"), "--store", store_of(tmp_path), "--workers", "2")
+    with pytest.raises(AssertionError, match="could not start"):
+        Process(*arguments, "--titles", str(tmp_path / "titles.csv"))
 
 
 def test_answers_survive_a_kill(tmp_path: Path, world: World) -> None:

@@ -16,6 +16,14 @@ StoreOption = Annotated[
 ]
 Prefix = Annotated[str, typer.Option(help="The path that a proxy puts before everything, such as /reasons.")]
 Titles = Annotated[Path | None, typer.Option(help="A table with columns item and title.")]
+AllowedHosts = Annotated[
+    list[str] | None,
+    typer.Option("--allow-host", help="A name under which the service is reached; others are refused. Repeatable."),
+]
+Proxies = Annotated[
+    list[str] | None,
+    typer.Option("--proxy", help="An address or network of a proxy whose X-Forwarded-For is believed. Repeatable."),
+]
 DEFAULT_STORE = "sqlite:///whyrank.db"
 
 
@@ -33,6 +41,8 @@ def serve_command(
         typer.Option(help="A file with the SHA-256 of one API key a line; or set WHYRANK_API_KEYS."),
     ] = None,
     unprotected: Annotated[bool, typer.Option("--open", help="Listen beyond this machine without API keys.")] = False,
+    allow_host: AllowedHosts = None,
+    proxy: Proxies = None,
     prefix: Prefix = "",
     rate: Annotated[float, typer.Option(help="Requests per second and client; 0: no limit.", min=0)] = 100.0,
     titles: Titles = None,
@@ -53,6 +63,8 @@ def serve_command(
         titles=None if titles is None else str(titles),
         aspects=None if aspects is None else str(aspects),
         keys=read_keys(keys),
+        hosts=tuple(allow_host or ()),
+        proxies=tuple(proxy or ()),
         prefix=prefix,
         workers=workers,
         rate=rate,

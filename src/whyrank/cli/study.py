@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whyrank.cli.app import Json, Number, Seed, SplitFolder, app, console, note, print_json
-from whyrank.cli.serve import DEFAULT_STORE, Host, Port, Prefix, StoreOption, Titles
+from whyrank.cli.serve import DEFAULT_STORE, AllowedHosts, Host, Port, Prefix, Proxies, StoreOption, Titles
 from whyrank.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -97,7 +97,12 @@ def create_command(
 
 @study_app.command("serve", epilog="Example: `whyrank study serve --host 0.0.0.0`")
 def serve_command(
-    host: Host = "127.0.0.1", port: Port = 8000, store: StoreOption = DEFAULT_STORE, prefix: Prefix = ""
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    store: StoreOption = DEFAULT_STORE,
+    allow_host: AllowedHosts = None,
+    proxy: Proxies = None,
+    prefix: Prefix = "",
 ) -> None:
     """Serve participants and nothing else: no models, no results, so that nobody can look behind the lists."""
     from whyrank.service.run import run
@@ -106,7 +111,9 @@ def serve_command(
     def announce(url: str) -> None:
         note(f"participants only: {url}   stop with Ctrl-C")
 
-    run(Settings(store=store, prefix=prefix, study_only=True), host, port, announce=announce)
+    hosts, proxies = tuple(allow_host or ()), tuple(proxy or ())
+    settings = Settings(store=store, prefix=prefix, study_only=True, hosts=hosts, proxies=proxies)
+    run(settings, host, port, announce=announce)
 
 
 @study_app.command("results", epilog="Example: `whyrank study results --svg chart.svg`")

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from whyrank.errors import DataError, UnknownId
 
+NEAR = 1000  # ids that are compared with an unknown one
+LONG = 100  # characters of it that are
 FEW = 64  # up to here a walk down the sorted ids beats a vectorized search
 
 
@@ -92,10 +94,10 @@ class Vocabulary:
 
     def nearest(self, term: object, n: int = 3) -> list[str]:
         """Known ids that look most like `term`, for error messages."""
-        text = str(term)
-        if len(self) > 20_000:  # comparing all would take seconds: look among the sorted neighbours only
+        text = str(term)[:LONG]
+        if len(self) > NEAR:  # comparing all would take seconds: look among the sorted neighbours only
             at = int(self._sorted.search_sorted(text))
-            pool = self._sorted.slice(max(0, at - 500), 1000).to_list()
+            pool = self._sorted.slice(max(0, at - NEAR // 2), NEAR).to_list()
         else:
             pool = self._sorted.to_list()
         return difflib.get_close_matches(text, pool, n=n, cutoff=0.6)

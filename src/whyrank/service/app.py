@@ -8,9 +8,8 @@ import gc
 from collections.abc import AsyncIterator
 
 import anyio
-import sqlalchemy as sa
 from fastapi import FastAPI, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from whyrank.parent import end_with_parent
@@ -29,6 +28,7 @@ from whyrank.service.study_cases import Cases
 from whyrank.version import __version__
 
 THREADS = 2  # larger requests that are ranked at the same time in one worker
+READERS = 4  # of the store, in one worker
 ABOUT = "Ranked, grounded reasons for recommendations. Ids are those of your data. Errors are application/problem+json."
 
 
@@ -37,6 +37,7 @@ class Status(BaseModel):
 
     status: str
     models: list[str] = []
+    problems: list[str] = Field([], description="models whose newer folder is not served; /v1/models says why")
 
 
 def from_environment() -> Guard:
@@ -72,7 +73,8 @@ def create_app(settings: Settings) -> Guard:
 async def _life(app: FastAPI, settings: Settings, measures: Measures) -> AsyncIterator[None]:
     """Open the store, load the models, look after their folders, and close everything in the end."""
     store = Store(settings.store).create()
-    state = State(settings, measures, store, anyio.CapacityLimiter(THREADS))
+    threads, readers, writers = (anyio.CapacityLimiter(count) for count in (THREADS, READERS, store.writers))
+    state = State(settings, measures, store, threads, readers, writers)
     app.state.whyrank = state
     watch: asyncio.Task[None] | None = None
     try:
@@ -88,27 +90,23 @@ async def _life(app: FastAPI, settings: Settings, measures: Measures) -> AsyncIt
     finally:
         if watch is not None:
             watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watch
+            await asyncio.gather(watch, return_exceptions=True)
         store.close()
 
 
 async def _watch(shelf: Shelf, seconds: float) -> None:
     while True:
         await asyncio.sleep(seconds)
-        await asyncio.to_thread(shelf.refresh)
+        try:
+            await asyncio.to_thread(shelf.refresh)
+        except Exception as error:  # no thread is left, for example: the next look may find one
+            shelf.not_watched(error)
 
 
 def _shelf(settings: Settings, measures: Measures) -> Shelf:
     titles = read_named(settings.titles, "item", "title")
     aspects = read_named(settings.aspects, "id", "aspect")
-    count = measures.reloads
-    return Shelf(
-        named_folders(settings.models),
-        titles,
-        aspects,
-        lambda model, outcome: count.labels(model, outcome).inc(),
-    )
+    return Shelf(named_folders(settings.models), titles, aspects, measures.reloaded)
 
 
 def _add_operations(app: FastAPI) -> None:
@@ -119,12 +117,12 @@ def _add_operations(app: FastAPI) -> None:
         return answer({"status": "ok", "models": list(models.models) if models else []})
 
     @app.get("/readyz", tags=["operations"], response_model=Status, responses=documented())
-    def readyz(request: Request) -> Response:
-        """Whether models are loaded and the store can be reached."""
+    async def readyz(request: Request) -> Response:
+        """Whether models are loaded and the store can be used."""
         state = state_of(request)
-        with state.store.reading() as connection:
-            connection.execute(sa.select(1))
-        return answer({"status": "ready", "models": list(state.models.models) if state.models else []})
+        await state.check_store()
+        models, problems = (state.models.models, state.models.problems) if state.models else ({}, {})
+        return answer({"status": "ready", "models": list(models), "problems": list(problems)})
 
 
 def _describe_problems(app: FastAPI) -> None:

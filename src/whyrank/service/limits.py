@@ -20,12 +20,12 @@ class Keys:
         return bool(self._hashes)
 
     def find(self, key: bytes) -> str | None:
-        """A short name of the key, or None for a wrong one; takes as long for any key."""
+        """A short name of the key, or None for a wrong one; takes as long for any key. An empty one is wrong."""
         given = hashlib.sha256(key).digest()
         found = False
         for known in self._hashes:
             found |= hmac.compare_digest(known, given)
-        return given.hex()[:16] if found else None
+        return given.hex()[:16] if found and key else None
 
 
 class Buckets:

@@ -34,7 +34,14 @@ class Measures:
         )
         self.pairs = Counter("whyrank_pairs_explained", "Pairs explained", ["model"], registry=self.registry)
         self.reloads = Counter(
-            "whyrank_reloads", "Model folders loaded anew", ["model", "outcome"], registry=self.registry
+            "whyrank_reloads", "Model folders loaded anew, or not", ["model", "outcome"], registry=self.registry
+        )
+        self.problems = Gauge(
+            "whyrank_model_problem",
+            "1: a newer folder of the model is not served",
+            ["model"],
+            registry=self.registry,
+            multiprocess_mode="livemax",
         )
         self.models = Gauge("whyrank_models", "Models loaded", registry=self.registry, multiprocess_mode="max")
 
@@ -43,6 +50,11 @@ class Measures:
         method = scope["method"] if route != "other" else "ANY"
         self.requests.labels(route, method, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
+
+    def reloaded(self, model: str, outcome: str) -> None:
+        """Count what came of a look at a model's folder: loaded, refused, failed, or recovered."""
+        self.reloads.labels(model, outcome).inc()
+        self.problems.labels(model).set(outcome in ("refused", "failed"))
 
     def response(self) -> Response:
         registry = self.registry

@@ -15,10 +15,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from whyrank.errors import MissingExtra, UnknownId, WhyrankError
+from whyrank.service.store import StoreDamaged, first_line
 from whyrank.service.study import NoSuchStudy
 
 log = logging.getLogger("uvicorn.error")
 MEDIA = "application/problem+json"
+TEXT = 200  # characters of a client's own that are quoted
+STORE_FAILED = "the store failed: %s"
 TITLES = {
     "invalid-request": "Invalid request",
     "unknown-id": "Unknown id",
@@ -32,6 +35,10 @@ TITLES = {
     "no-test-pairs": "No test pairs",
     "already-answered": "Already answered",
     "body-too-large": "Body too large",
+    "url-too-long": "URL too long",
+    "headers-too-large": "Headers too large",
+    "too-slow": "Too slow",
+    "unknown-host": "Unknown host",
     "rate-limited": "Too many requests",
     "overloaded": "Overloaded",
     "store-failed": "Store failed",
@@ -44,6 +51,11 @@ STATUSES = {
     405: "method-not-allowed",
     413: "body-too-large",
 }
+
+
+def json_of(document: object) -> bytes:
+    """A document as JSON, which has no NaN and no infinity: they are null."""
+    return to_json(document, inf_nan_mode="null")
 
 
 class Problem(Exception):  # noqa: N818 - an answer of the API, not a failure of it
@@ -63,7 +75,7 @@ class Problem(Exception):  # noqa: N818 - an answer of the API, not a failure of
             "detail": self.detail,
             **self.extra,
         }
-        return Response(to_json(document), self.status, dict(self.headers or {}), MEDIA)
+        return Response(json_of(document), self.status, dict(self.headers or {}), MEDIA)
 
 
 class ProblemDocument(BaseModel):
@@ -92,7 +104,8 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(WhyrankError, _ours)
-    app.add_exception_handler(sa.exc.OperationalError, _store)
+    app.add_exception_handler(sa.exc.SQLAlchemyError, _store)
+    app.add_exception_handler(StoreDamaged, _store)
     app.add_exception_handler(Exception, _internal)
 
 
@@ -103,11 +116,15 @@ async def _own(request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    found = error.errors()[:20]
     errors = [
-        {"at": ".".join(str(part) for part in each["loc"] if part not in ("one", "many")), "problem": str(each["msg"])}
-        for each in error.errors()[:20]
+        {
+            "at": ".".join(str(part)[:TEXT] for part in each["loc"] if part not in ("one", "many")),
+            "problem": str(each["msg"])[:TEXT],
+        }
+        for each in found
     ]
-    if any(each["type"] == "json_invalid" for each in error.errors()):
+    if any(each["type"] == "json_invalid" for each in found):
         return Problem("invalid-request", 400, "the body is not JSON").response()
     first = f"{errors[0]['at']}: {errors[0]['problem']}" if errors else "the request is not valid"
     return Problem("invalid-request", 422, first, errors=errors).response()
@@ -132,11 +149,15 @@ async def _ours(request: Request, error: Exception) -> Response:
 
 
 async def _store(request: Request, error: Exception) -> Response:
-    """A full disk, a server that is gone: reasons need no store, so all other routes go on."""
-    assert isinstance(error, sa.exc.OperationalError)
-    log.error("the store failed: %s", error.orig)
+    """A full disk, a damaged file, a server that is gone: reasons need no store, so all other routes go on."""
+    log.error(STORE_FAILED, first_line(getattr(error, "orig", None) or error))
     detail = "the store failed and kept nothing of this request; the service's log says why"
     return Problem("store-failed", 503, detail, {"Retry-After": "10"}).response()
+
+
+def store_busy() -> Problem:
+    """Others wrote all the time."""
+    return Problem("store-failed", 503, "the store is busy; try again", {"Retry-After": "10"})
 
 
 async def _internal(request: Request, error: Exception) -> Response:

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import anyio
 import numpy as np
 from fastapi import APIRouter, Body, Path, Query, Request
-from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -17,7 +16,7 @@ from whyrank.models import parameters
 from whyrank.service import answers, answers_pairs, browse
 from whyrank.service import schemas as ask
 from whyrank.service import schemas_catalog as out
-from whyrank.service.problems import documented
+from whyrank.service.problems import documented, json_of
 from whyrank.service.shelf import Loaded
 from whyrank.service.state import State, state_of
 from whyrank.version import __version__
@@ -49,12 +48,12 @@ IdPath = Annotated[str, Path(min_length=1, max_length=1000)]
 
 def answer(document: object, status: int = 200) -> Response:
     """JSON as it is: the shapes are declared for the documentation and checked by tests, not on every answer."""
-    return Response(to_json(document), status, media_type="application/json")
+    return Response(json_of(document), status, media_type="application/json")
 
 
-async def ranked(state: State, pairs: int, work: Callable[[], answers.Document]) -> Response:
-    """Rank few pairs at once, more of them in one of a few threads."""
-    if pairs <= INLINE:
+async def ranked(state: State, work: Callable[[], answers.Document], at_once: bool = False) -> Response:
+    """Rank in one of a few threads, or at once."""
+    if at_once:
         return answer(work())
     return answer(await anyio.to_thread.run_sync(work, limiter=state.threads))
 
@@ -67,8 +66,7 @@ async def explain(
     """The best reasons of one pair, or of up to 1,000."""
     state = state_of(request)
     made = partial(answers.explain, state.shelf.models, body)
-    weight = INLINE + 1 if body.similar else len(body.pairs) * (2 if body.compare else 1)
-    response = await ranked(state, weight, made)
+    response = await ranked(state, made, _is_light(state, body))
     state.measures.pairs.labels(body.model or state.shelf.default.id).inc(len(body.pairs))
     return response
 
@@ -80,7 +78,7 @@ async def recommend(
 ) -> Response:
     """The best items for a user, each with its best reasons."""
     state = state_of(request)
-    return await ranked(state, 2 * INLINE, partial(answers.recommend, state.shelf.models, body))
+    return await ranked(state, partial(answers.recommend, state.shelf.models, body))
 
 
 @router.post("/pairs", response_model=ask.PairsAnswer, responses=documented(404))
@@ -90,7 +88,7 @@ async def pairs(
 ) -> Response:
     """The best (item, explanation) pairs over all of them, ranked as a whole."""
     state = state_of(request)
-    return await ranked(state, 2 * INLINE, partial(answers_pairs.pairs, state.shelf.models, body))
+    return await ranked(state, partial(answers_pairs.pairs, state.shelf.models, body))
 
 
 @router.get("/models", response_model=out.ModelsAnswer, responses=documented())
@@ -156,6 +154,17 @@ async def explanation(request: Request, id: IdPath, model: ModelQuery = None) ->
     """Everything about one explanation: frequency, sentiment, near-duplicates, who says it, of what."""
     loaded = _loaded(request, model)
     return answer(await run_in_threadpool(browse.explanation, loaded, id))
+
+
+def _is_light(state: State, body: ask.ExplainOne | ask.ExplainMany) -> bool:
+    """Whether few pairs are asked for, with nothing that goes through all explanations, or all ids for the nearest."""
+    if len(body.pairs) * (2 if body.compare else 1) > INLINE:
+        return False
+    if body.similar or body.diversity or body.banned or body.exclude or body.polarity != "any":
+        return False
+    loaded = answers.find(state.shelf.models, body.model)
+    items = [pair.item for pair in body.pairs]
+    return bool((loaded.model.catalog_.items.numbers(items, missing="negative") >= 0).all())
 
 
 def _loaded(request: Request, model: str | None) -> Loaded:

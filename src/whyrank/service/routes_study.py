@@ -1,9 +1,13 @@
-"""The routes of feedback and of studies. They wait for the database, so they run in threads."""
+"""The routes of feedback and of studies. They wait for the store in threads that nothing else needs."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
 
+import anyio
+import anyio.to_thread
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
@@ -15,7 +19,7 @@ from whyrank.service.problems import Problem, documented
 from whyrank.service.routes import answer
 from whyrank.service.shelf import Loaded
 from whyrank.service.state import state_of
-from whyrank.service.study_cases import sample_cases
+from whyrank.service.study_cases import Case, Cases, sample_cases
 
 router = APIRouter(prefix="/v1")
 take_router = APIRouter(prefix="/v1")  # all that participants reach
@@ -24,21 +28,22 @@ Token = Annotated[str, Path(min_length=1, max_length=100)]
 
 
 @router.post("/feedback", status_code=201, response_model=ask.FeedbackStored, responses=documented())
-def add_feedback(request: Request, body: ask.FeedbackRequest) -> Response:
+async def add_feedback(request: Request, body: ask.FeedbackRequest) -> Response:
     """Store what people did with reasons."""
     events = [{"key": event.id, **event.model_dump(exclude={"id"})} for event in body.events]
-    stored, repeated = feedback.add(state_of(request).store, events)
+    state = state_of(request)
+    stored, repeated = await state.writing(partial(feedback.add, state.store, events))
     return answer({"stored": stored, "repeated": repeated}, 201)
 
 
 @router.get("/feedback", response_model=ask.FeedbackAnswer, responses=documented())
-def count_feedback(request: Request) -> Response:
+async def count_feedback(request: Request) -> Response:
     """Events by model."""
-    return answer({"models": feedback.counts(state_of(request).store)})
+    return answer({"models": await _read(request, feedback.counts)})
 
 
 @router.post("/studies", status_code=201, response_model=ask.StudyAnswer, responses=documented(404))
-def create_study(request: Request, body: ask.StudyRequest) -> Response:
+async def create_study(request: Request, body: ask.StudyRequest) -> Response:
     """Draw cases from the test pairs of the service's split and make a link for every participant."""
     state = state_of(request)
     first, second = (answers.find(state.shelf.models, id_) for id_ in (body.a, body.b))
@@ -49,69 +54,82 @@ def create_study(request: Request, body: ask.StudyRequest) -> Response:
     given = body.model_dump(include={"grounded", "polarity", "diversity", "specificity"})
     size = {"count": body.cases, "n": body.n, "seed": body.seed}
     try:
-        made = sample_cases(state.cases.test(), first.model, second.model, **size, options=Options(**given))
+        draw = partial(_draw, state.cases, first, second, **size, options=Options(**given))
+        made = await anyio.to_thread.run_sync(draw, limiter=state.threads)
     except DataError as error:
         raise Problem("no-test-pairs", 422, str(error)) from error
     fields = body.model_dump(include={"a", "b", "n", "title", "question", "agreement", "ties", "seed"})
     titles = {case.item: _title(first, case.item) for case in made}
     named = {item: title for item, title in titles.items() if title is not None}
-    id_ = study.create(state.store, made, people=body.participants, titles=named, **fields)
-    return answer(study.shown(state.store, id_), 201)
+    create = partial(study.create, state.store, made, people=body.participants, titles=named, **fields)
+    id_ = await state.writing(create)
+    return answer(await _read(request, study.shown, id_), 201)
 
 
 @router.get("/studies", response_model=ask.StudiesAnswer, responses=documented())
-def list_studies(request: Request) -> Response:
+async def list_studies(request: Request) -> Response:
     """All studies, the newest first."""
-    return answer({"studies": study.listed(state_of(request).store)})
+    return answer({"studies": await _read(request, study.listed)})
 
 
 @router.get("/studies/{id}", response_model=ask.StudyAnswer, responses=documented(404))
-def show_study(request: Request, id: StudyId) -> Response:
+async def show_study(request: Request, id: StudyId) -> Response:
     """A study with the links of its participants."""
-    return answer(study.shown(state_of(request).store, id))
+    return answer(await _read(request, study.shown, id))
 
 
 @router.post("/studies/{id}/participants", status_code=201, response_model=ask.StudyAnswer, responses=documented(404))
-def add_participants(request: Request, id: StudyId, body: ask.MoreParticipants) -> Response:
+async def add_participants(request: Request, id: StudyId, body: ask.MoreParticipants) -> Response:
     """Make more links."""
-    store = state_of(request).store
-    study.add_participants(store, id, body.count)
-    return answer(study.shown(store, id), 201)
+    state = state_of(request)
+    await state.writing(partial(study.add_participants, state.store, id, body.count))
+    return answer(await _read(request, study.shown, id), 201)
 
 
 @router.get("/studies/{id}/results", response_model=ask.ResultsAnswer, responses=documented(404))
-def show_results(request: Request, id: StudyId) -> Response:
+async def show_results(request: Request, id: StudyId) -> Response:
     """Who won, how sure that is, and how far participants agree."""
-    return answer(study_results.results(state_of(request).store, id))
+    return answer(await _read(request, study_results.results, id))
 
 
 @router.get("/studies/{id}/results.csv", responses={**documented(404), 200: {"content": {"text/csv": {}}}})
-def export_results(request: Request, id: StudyId) -> Response:
+async def export_results(request: Request, id: StudyId) -> Response:
     """One row per answer."""
     headers = {"Content-Disposition": 'attachment; filename="answers.csv"'}
-    return Response(study_results.answers_csv(state_of(request).store, id), 200, headers, "text/csv; charset=utf-8")
+    return Response(await _read(request, study_results.answers_csv, id), 200, headers, "text/csv; charset=utf-8")
 
 
 @router.get("/studies/{id}/chart.svg", responses={**documented(404), 200: {"content": {"image/svg+xml": {}}}})
-def draw_results(request: Request, id: StudyId) -> Response:
+async def draw_results(request: Request, id: StudyId) -> Response:
     """The bar chart of the results."""
-    chart = study_results.chart(study_results.results(state_of(request).store, id))
-    return Response(chart, media_type="image/svg+xml")
+    results = await _read(request, study_results.results, id)
+    return Response(study_results.chart(results), media_type="image/svg+xml")
 
 
 @take_router.get("/take/{token}", response_model=ask.TakeView, responses=documented(404))
-def take(request: Request, token: Token) -> Response:
+async def take(request: Request, token: Token) -> Response:
     """The cases of a participant, in their order."""
-    return answer(study.view(state_of(request).store, token))
+    return answer(await _read(request, study.view, token))
 
 
 @take_router.post("/take/{token}", response_model=ask.TakeAnswer, responses=documented(404, 409))
-def choose(request: Request, token: Token, body: ask.TakeRequest) -> Response:
+async def choose(request: Request, token: Token, body: ask.TakeRequest) -> Response:
     """Store a participant's choice; it is on disk when the answer comes."""
+    state = state_of(request)
     try:
-        return answer(study.answer(state_of(request).store, token, body.case, body.choice))
+        return answer(await state.writing(partial(study.answer, state.store, token, body.case, body.choice)))
     except study.AlreadyAnswered as error:
         raise Problem("already-answered", 409, str(error), choice=error.side) from error
+
+
+async def _read(request: Request, read: Callable[..., Any], *given: object) -> Any:
+    """What a function of the store finds."""
+    state = state_of(request)
+    return await state.reading(partial(read, state.store, *given))
+
+
+def _draw(cases: Cases, first: Loaded, second: Loaded, **given: Any) -> list[Case]:
+    return sample_cases(cases.test(), first.model, second.model, **given)
 
 
 def _title(loaded: Loaded, item: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import os
 import shutil
@@ -16,12 +17,13 @@ from whyrank.service.settings import Settings, named_folders
 
 try:
     import fastapi  # noqa: F401 - missed here rather than in a worker
+    import httptools  # noqa: F401
     import prometheus_client  # noqa: F401
-    import uvicorn
+    import uvicorn  # noqa: F401
 except ImportError as missing:
     raise MissingExtra("serve", "the service") from missing
 
-GRACE = 30  # seconds that requests under way have when the service is told to stop
+LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 def run(
@@ -40,29 +42,16 @@ def run(
     if not (is_loopback(host) or settings.keys or settings.study_only or unprotected):
         hint = "give --keys FILE, or --open if that is what you want"
         raise ParameterError(f"{host} can be reached by others and there are no API keys; {hint}")
+    settings = dataclasses.replace(settings, hosts=_hosts(settings, host))
     _check(settings)
     listening = _listen(host, port)
     announce(_url(host, listening.getsockname()[1], settings.prefix))
     settings.to_environment()
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # requests are the unit of parallel work, not loops inside them
-    config = uvicorn.Config(
-        application,
-        factory=True,
-        workers=settings.workers,
-        access_log=False,  # would hold the tokens of participants; /metrics counts
-        server_header=False,
-        timeout_graceful_shutdown=GRACE,
-        timeout_worker_healthcheck=120,  # a worker that loads a large model is not dead
-        ws="none",
-    )
     with listening:
-        if settings.workers == 1:
-            server = uvicorn.Server(config)
-            server.run(sockets=[listening])
-            if not server.started:
-                raise ArtifactError("the service could not start; the line above says why")
-        else:
-            _run_workers(config, listening)
+        serve = _run_one if settings.workers == 1 else _run_workers
+        if not serve(settings, application, listening):
+            raise ArtifactError("the service could not start; the line above says why")
 
 
 def is_loopback(host: str) -> bool:
@@ -72,18 +61,38 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def _hosts(settings: Settings, host: str) -> tuple[str, ...]:
+    """The names under which the service answers: those given; on this machine alone, without keys, its own as well."""
+    from whyrank.service.guard import host_name
+
+    reads_everything = is_loopback(host) and not settings.keys and not settings.study_only
+    if not (settings.hosts or reads_everything):
+        return ()
+    return tuple(dict.fromkeys(host_name(each) for each in (*LOCAL, host, *settings.hosts)))
+
+
 def _url(host: str, port: int, prefix: str) -> str:
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}{prefix}/"
 
 
-def _run_workers(config: uvicorn.Config, listening: socket.socket) -> None:
-    from uvicorn.supervisors import Multiprocess
+def _run_one(settings: Settings, application: str, listening: socket.socket) -> bool:
+    """Serve in this process; whether that could start."""
+    from whyrank.service.server import Server, make_config
+
+    server = Server(make_config(settings, application))
+    server.run(sockets=[listening])
+    return bool(server.started)
+
+
+def _run_workers(settings: Settings, application: str, listening: socket.socket) -> bool:
+    """Serve in processes of their own; whether they could start."""
+    from whyrank.service.workers import Workers
 
     counts = tempfile.mkdtemp(prefix="whyrank-metrics-")
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = counts
     try:
-        Multiprocess(config, sockets=[listening]).run()
+        return Workers(application, listening, settings.workers).run()
     finally:
         del os.environ["PROMETHEUS_MULTIPROC_DIR"]
         shutil.rmtree(counts, ignore_errors=True)
@@ -110,7 +119,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen(2048)
+        listening.listen()
     except OSError as error:
         listening.close()
         reason = error.strerror or str(error)

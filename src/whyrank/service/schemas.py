@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 MAX_PAIRS = 1000
+MAX_BANNED = 2000  # characters
 SIMILAR = "count what was said of similar items too; slow when an item is asked for first"
 
 
@@ -17,8 +18,16 @@ def _printable(text: str) -> str:
     return text
 
 
+def _bounded(words: list[str]) -> list[str]:
+    if sum(map(len, words)) > MAX_BANNED:  # they become one pattern, whose memory grows with them
+        raise ValueError(f"must not have more than {MAX_BANNED:,} characters together")
+    return words
+
+
 Id = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_printable)]
 Text = Annotated[str, Field(max_length=1000), AfterValidator(_printable)]
+Word = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_printable)]
+Words = Annotated[list[Word], AfterValidator(_bounded)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Polarity = Literal["any", "positive", "negative"]
 
@@ -28,6 +37,14 @@ class Asked(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _few_members(cls, value: object) -> object:
+        """One error for a hundred thousand unknown members, which would take a second to list."""
+        if isinstance(value, dict) and len(value) > len(cls.model_fields) + 3:
+            raise ValueError(f"has {len(value):,} members; there are {', '.join(cls.model_fields)}")
+        return value
+
 
 class ShownOptions(Asked):
     """Which reasons may be shown, and what their scores become, as in the library."""
@@ -36,7 +53,7 @@ class ShownOptions(Asked):
     polarity: Polarity = Field("any", description="negative: reasons against the item")
     specificity: float = Field(0.0, ge=-10, le=10, allow_inf_nan=False, description="minus this times log-popularity")
     exclude: list[Id] = Field([], max_length=1000, description="explanation ids that are never shown")
-    banned: list[Id] = Field([], max_length=100, description="words whose explanations are never shown")
+    banned: Words = Field([], max_length=100, description="words whose explanations are never shown")
 
 
 class ListOptions(ShownOptions):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import ipaddress
 import json
 import os
 import re
@@ -15,6 +17,7 @@ from whyrank.errors import ParameterError
 VARIABLE = "WHYRANK_SERVICE"
 KEYS_VARIABLE = "WHYRANK_API_KEYS"
 STORE = "sqlite:///whyrank.db"
+EMPTY = tuple(hashlib.sha256(key).hexdigest() for key in (b"", b"\n", b"\r\n"))  # what a variable without a value gives
 SHA256 = re.compile(r"[0-9a-f]{64}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
@@ -30,6 +33,8 @@ class Settings:
     titles: str | None = None  # a table with columns item and title
     aspects: str | None = None  # a table with columns id and aspect, such as a mined folder's explanations.parquet
     keys: tuple[str, ...] = ()  # SHA-256 of the API keys, in hexadecimal
+    hosts: tuple[str, ...] = ()  # names under which the service answers; none: any
+    proxies: tuple[str, ...] = ()  # addresses and networks whose X-Forwarded-For is believed
     prefix: str = ""
     workers: int = 1
     body_limit: int = 1 << 20
@@ -48,6 +53,12 @@ class Settings:
         if self.prefix and not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", self.prefix):
             raise ParameterError(f"prefix is {self.prefix!r}; use a path such as /reasons, without a slash at its end")
 
+        for proxy in self.proxies:
+            try:
+                ipaddress.ip_network(proxy)
+            except ValueError:
+                raise ParameterError(f"proxy is {proxy!r}; use an address or a network such as 10.0.0.0/8") from None
+
     def to_environment(self) -> None:
         """Leave the settings where `from_environment` of a worker finds them."""
         os.environ[VARIABLE] = json.dumps(dataclasses.asdict(self))
@@ -58,7 +69,7 @@ class Settings:
             values: dict[str, Any] = json.loads(os.environ[VARIABLE])
         except KeyError:
             raise ParameterError(f"{VARIABLE} is not set; start the service with `whyrank serve`") from None
-        for name in ("models", "keys"):
+        for name in ("models", "keys", "hosts", "proxies"):
             values[name] = tuple(values[name])
         return cls(**values)
 
@@ -96,6 +107,8 @@ def read_keys(file: Path | None) -> tuple[str, ...]:
             raise ParameterError(
                 f"{where}: holds a line that is not a SHA-256 in hexadecimal; never put a key itself there"
             )
+        if each in EMPTY:
+            raise ParameterError(f"{where}: holds the hash of an empty key; make the key first, then its hash")
     if file is not None and not hashes:
         raise ParameterError(f"{where}: holds no key hashes; every request would be refused")
     return hashes

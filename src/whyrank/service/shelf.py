@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +29,8 @@ from whyrank.ranking.words import word_rows
 from whyrank.service.report import Report, report_files, shown_report
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
+AGAIN = 60.0  # seconds after which a folder is tried again that failed for a reason that may pass, such as memory
+UNEXPECTED = (Exception, pl.exceptions.PanicException)  # the latter is no Exception
 VARIANTS = 4  # models kept for other values of mu, where mu changes their keys
 log = logging.getLogger("uvicorn.error")
 
@@ -138,7 +142,8 @@ class Shelf:
             raise ParameterError("no model to serve; give at least one model folder")
         self._titles, self._aspects, self._reloaded = titles, aspects, reloaded
         self.problems: dict[str, str] = {}
-        self._refused: dict[str, Stamp] = {}
+        self._refused: dict[str, tuple[Stamp, float, str]] = {}  # what is left alone, until when, and why
+        self._gone: frozenset[str] = frozenset()
         self.models: dict[str, Loaded] = {}
         for name, folder in folders:
             loaded = self._load(name, folder)
@@ -152,24 +157,60 @@ class Shelf:
         return next(iter(self.models.values()))
 
     def refresh(self) -> None:
-        """Load folders that were replaced; one that cannot be loaded leaves the old model in service."""
+        """Load folders that were replaced; one that cannot be loaded, for whatever reason, leaves the old model in
+        service. Never raises."""
         for id_, old in list(self.models.items()):
-            stamp = _stamp(old.folder)
-            if stamp[0] is None or stamp in (old.stamp, self._refused.get(id_)):
-                continue
             try:
-                fresh = self._load(id_, old.folder)
-            except (WhyrankError, OSError) as error:
-                # A folder that was replaced while it was read fails its checksums; the next look sees another stamp.
-                if _stamp(old.folder) == stamp:
-                    self._refused[id_], self.problems[id_] = stamp, str(error)
-                    log.warning("model %s: the new folder was refused: %s", id_, error)
-                    self._reloaded(id_, "refused")
-                continue
-            self.models = {**self.models, id_: fresh}
-            self.problems.pop(id_, None)
-            log.info("model %s: loaded anew from %s", id_, old.folder)
-            self._reloaded(id_, "loaded")
+                self._refresh(id_, old)
+            except UNEXPECTED as error:
+                log.exception("model %s: its folder could not be looked at", id_)
+                self._tell(id_, f"its folder could not be looked at: {_line(error)}", "failed")
+
+    def not_watched(self, error: BaseException) -> None:
+        """Say that folders are not looked at."""
+        for id_ in self.models:
+            self._tell(id_, f"folders are not looked at: {_line(error)}", "failed")
+
+    def _refresh(self, id_: str, old: Loaded) -> None:
+        stamp, (refused, until, why) = _stamp(old.folder), self._refused.get(id_, (None, 0.0, ""))
+        if stamp[0] is None or stamp == old.stamp:
+            # A folder is away for a moment while another one takes its place; not for two looks.
+            gone = stamp[0] is None
+            if gone and id_ in self._gone:
+                self._tell(id_, "its folder is gone; the model in memory stays", "failed")
+            elif not gone:
+                self._tell(id_, None, "recovered")
+            self._gone = self._gone | {id_} if gone else self._gone - {id_}
+            return
+        self._gone -= {id_}
+        if stamp == refused and time.monotonic() < until:
+            self._tell(id_, why, "refused")
+            return
+        try:
+            fresh = self._load(id_, old.folder)
+        except UNEXPECTED as error:
+            # A folder that was replaced while it was read fails its checksums; the next look sees another stamp.
+            if _stamp(old.folder) == stamp:
+                ours = isinstance(error, WhyrankError)
+                self._refused[id_] = stamp, math.inf if ours else time.monotonic() + AGAIN, _line(error)
+                self._tell(id_, _line(error), "refused")
+                if not ours:
+                    log.exception("model %s: loading the new folder failed", id_)
+            return
+        self.models = {**self.models, id_: fresh}
+        self._tell(id_, None, "recovered")
+        self._reloaded(id_, "loaded")
+        log.info("model %s: loaded anew from %s", id_, old.folder)
+
+    def _tell(self, id_: str, problem: str | None, outcome: str) -> None:
+        """Set or clear the problem of a model; what is new about it is logged and counted."""
+        if problem == self.problems.get(id_):
+            return
+        problems = {name: text for name, text in self.problems.items() if name != id_}
+        self.problems = problems if problem is None else {**problems, id_: problem}
+        if problem is not None:
+            log.warning("model %s: %s, so the model in memory stays in service: %s", id_, outcome, problem)
+        self._reloaded(id_, outcome)
 
     def _load(self, id_: str | None, folder: Path) -> Loaded:
         stamp, model = _stamp(folder), load(folder)
@@ -194,6 +235,12 @@ class Shelf:
 def _stamp(folder: Path) -> Stamp:
     """Changes whenever a folder is replaced, or the report beside it."""
     return tuple(_stat(file) for file in (folder / "manifest.json", *report_files(folder)))
+
+
+def _line(error: BaseException) -> str:
+    """An error in one line; those that are not ours with their kind."""
+    text = (str(error).strip().splitlines() or [""])[0]
+    return text if isinstance(error, WhyrankError) else f"{type(error).__name__}: {text}"
 
 
 def _stat(file: Path) -> tuple[int, int, int] | None:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
+import anyio
+import anyio.to_thread
+
+from whyrank.service.problems import store_busy
 from whyrank.service.settings import Settings
+from whyrank.service.store import WAIT
 
 if TYPE_CHECKING:
-    import anyio
     from fastapi import Request
 
     from whyrank.service.measures import Measures
     from whyrank.service.shelf import Shelf
     from whyrank.service.store import Store
     from whyrank.service.study_cases import Cases
+
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -24,14 +33,47 @@ class State:
     settings: Settings
     measures: Measures
     store: Store
-    threads: anyio.CapacityLimiter
+    threads: anyio.CapacityLimiter  # for ranking
+    readers: anyio.CapacityLimiter  # of the store: whoever waits for it does not keep others from a thread
+    writers: anyio.CapacityLimiter
     models: Shelf | None = None  # none where only a study is served
     cases: Cases | None = None  # none without a split
+    _lock: anyio.Lock = field(default_factory=anyio.Lock)
+    _checked: tuple[float, Exception | None] = (-math.inf, None)
 
     @property
     def shelf(self) -> Shelf:
         assert self.models is not None
         return self.models
+
+    async def check_store(self) -> None:
+        """Raise unless the store can be used; looks at most once a second, however many ask."""
+        async with self._lock:
+            if time.monotonic() - self._checked[0] >= 1:
+                problem = None
+                try:
+                    await self.reading(self.store.check)
+                except Exception as error:  # told to everybody who asks until the next look
+                    problem = error
+                self._checked = time.monotonic(), problem
+        if self._checked[1] is not None:
+            raise self._checked[1]
+
+    async def reading(self, work: Callable[[], Result]) -> Result:
+        """What reads the store, in a thread."""
+        return await anyio.to_thread.run_sync(self.store.guarded, work, limiter=self.readers)
+
+    async def writing(self, work: Callable[[], Result]) -> Result:
+        """What writes to the store, in a thread, when it is its turn."""
+        try:
+            with anyio.fail_after(WAIT):
+                await self.writers.acquire_on_behalf_of(work)
+        except TimeoutError:
+            raise store_busy() from None
+        try:
+            return await anyio.to_thread.run_sync(self.store.guarded, work, limiter=anyio.CapacityLimiter(1))
+        finally:
+            self.writers.release_on_behalf_of(work)
 
 
 def state_of(request: Request) -> State:

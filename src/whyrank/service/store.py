@@ -1,11 +1,11 @@
-"""Where feedback and studies are kept: SQLite (write-ahead log, synced on every commit), or any SQLAlchemy URL."""
+"""Where feedback and studies are kept: SQLite (write-ahead log, synced on every commit) or PostgreSQL."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from whyrank.errors import MissingExtra, ParameterError
 
@@ -15,6 +15,8 @@ except ImportError as missing:
     raise MissingExtra("serve", "the service") from missing
 
 WAIT = 10  # seconds that a writer waits for another one
+DATABASES = ("sqlite", "postgresql")  # with which it is tested; keys of ours are too long for an index of MySQL
+Result = TypeVar("Result")
 metadata = sa.MetaData()
 
 feedback = sa.Table(
@@ -77,15 +79,24 @@ study_answers = sa.Table(
 )
 
 
+class StoreDamaged(Exception):  # noqa: N818
+    """The store holds what was never stored there."""
+
+
 class Store:
     """A database with our tables. Every write is committed, and on disk, before the call returns."""
 
     def __init__(self, url: str) -> None:
-        self.url = url
+        self.url, self.damaged = url, False
         try:
             parsed = sa.make_url(url)
+            if parsed.get_backend_name() not in DATABASES:
+                raise ParameterError(
+                    f"the store {_shown(url)} is not one of {' and '.join(DATABASES)}; use one of these"
+                )
             extra: dict[str, Any] = {"connect_args": {"timeout": WAIT}} if parsed.get_backend_name() == "sqlite" else {}
-            self.engine = sa.create_engine(parsed, pool_pre_ping=True, **extra)
+            # Parameters hold the tokens of participants and do not belong into messages, which are logged.
+            self.engine = sa.create_engine(parsed, pool_pre_ping=True, hide_parameters=True, **extra)
             if self.engine.dialect.name == "sqlite":
                 sa.event.listen(self.engine, "connect", _prepare_sqlite)
                 sa.event.listen(self.engine, "begin", _begin)
@@ -96,6 +107,11 @@ class Store:
             hint = "use a URL such as sqlite:///whyrank.db or postgresql+psycopg://user@host/name"
             raise ParameterError(f"the store {_shown(url)} is not a database URL; {hint}") from error
 
+    @property
+    def writers(self) -> int:
+        """How many may write at once; more would only wait for each other."""
+        return 1 if self.engine.dialect.name == "sqlite" else 4
+
     def create(self) -> Store:
         """Make the tables that are not there yet."""
         try:
@@ -103,8 +119,8 @@ class Store:
                 if self.engine.dialect.name == "postgresql":  # two workers that start at once would both create
                     connection.execute(sa.text("SELECT pg_advisory_xact_lock(7769987)"))
                 metadata.create_all(connection)
-        except sa.exc.DBAPIError as error:
-            problem = str(error.orig).strip().splitlines()[0] if error.orig else "unknown"
+        except (sa.exc.SQLAlchemyError, ValueError) as error:  # ValueError: not even the driver can read it
+            problem = first_line(getattr(error, "orig", None) or error)
             raise ParameterError(f"the store {_shown(self.url)} cannot be used: {problem}") from error
         return self
 
@@ -120,8 +136,38 @@ class Store:
         with self.engine.connect() as connection:
             yield connection.execution_options(only_reads=True)
 
+    def guarded(self, work: Callable[[], Result]) -> Result:
+        """Call what uses the store; a damaged one is remembered, whatever it shows as: an error of the database, or
+        values that nobody stored."""
+        try:
+            return work()
+        except (sa.exc.OperationalError, sa.exc.IntegrityError, sa.exc.TimeoutError):  # a lock, no room, a repetition
+            raise
+        except sa.exc.SQLAlchemyError:
+            self.damaged = True
+            raise
+        except (ValueError, TypeError, LookupError) as error:
+            self.damaged = True
+            raise StoreDamaged(f"{type(error).__name__} in what it holds") from error
+
+    def check(self) -> None:
+        """Raise unless every table can be read; where one could not lately, look through all of a SQLite file."""
+        with self.reading() as connection:
+            for table in metadata.sorted_tables:
+                connection.execute(sa.select(table).limit(1)).all()
+            if self.damaged and self.engine.dialect.name == "sqlite":
+                found = connection.execute(sa.text("PRAGMA quick_check(1)")).scalar()
+                if found != "ok":
+                    raise StoreDamaged(str(found))
+        self.damaged = False
+
     def close(self) -> None:
         self.engine.dispose()
+
+
+def first_line(error: object) -> str:
+    """What is wrong, without the lines in which PostgreSQL quotes values: one may be the token of a participant."""
+    return (str(error).strip().splitlines() or ["unknown"])[0]
 
 
 def now() -> str:
