@@ -110,13 +110,15 @@ def apply_rules(x: Sentence) -> None:
     for i in range(len(x.bits)):
         if is_head(x, i):
             attributes(x, i)
+    if x.size[0] == 0:
+        fragment(x)
 
 
 @kernel
 def add(x: Sentence, a0: int, a1: int, o0: int, o1: int, sign: int, rule: int) -> None:
     """Add an opinion unless there is one with the same heads."""
     n = x.size[0]
-    if a1 == o1 or n == MOST:
+    if (a1 == o1 and x.tag[a1] != w.T_J) or n == MOST:
         return
     for i in range(n):
         if x.rows[i, 1] == a1 and x.rows[i, 3] == o1:
@@ -282,9 +284,13 @@ def predicate(x: Sentence, c: int) -> None:
     """Subject, copula, opinion words: the bed and the pillows were not really comfortable, but clean."""
     count = subjects(x, c)
     if count == 0:
-        if not (x.bits[c] & w.LINKING and x.bits[c] & w.NOUN and tag_at(x, c - 1) == w.T_O):
+        if x.bits[c] & w.LINKING and x.bits[c] & w.NOUN and tag_at(x, c - 1) == w.T_O:
+            x.heads[0] = c  # it looks great
+        else:
+            x.heads[0] = item_pronoun(x, c)
+        if x.heads[0] < 0:
             return
-        x.heads[0], count = c, 1  # it looks great
+        count = 1
     turned, could = none_of(x, x.heads[count - 1]), False
     k = c - 1
     while tag_at(x, k) in (w.T_R, w.T_NEG, w.T_AUX, w.T_COP):
@@ -295,6 +301,29 @@ def predicate(x: Sentence, c: int) -> None:
     if hypothetical(x, c, w.HYP) and not turned and not (could and better):
         return
     complement(x, c, count, turned, could)
+
+
+@kernel
+def item_pronoun(x: Sentence, c: int) -> int:
+    """The pronoun before a copula that stands for the item itself (it is addictive, this was easy), or -1."""
+    k = c - 1
+    while tag_at(x, k) in (w.T_R, w.T_NEG, w.T_AUX, w.T_COP):
+        k -= 1
+    alone = tag_at(x, k) == w.T_O and x.bits[k] & (w.ITEM) != 0
+    return k if alone and antecedent(x, k) < 0 else -1
+
+
+@kernel
+def fragment(x: Sentence) -> None:
+    """Opinion words that are a whole sentence, about the item itself: fun and addictive!"""
+    for k in range(len(x.bits)):
+        if x.tag[k] not in (w.T_J, w.T_R, w.T_AND, w.T_COMMA, w.T_BUT, w.T_NONE) or (
+            x.tag[k] == w.T_J and x.sense[k] == 0
+        ):
+            return
+    for k in range(len(x.bits)):
+        if x.tag[k] == w.T_J and judges(x, k):
+            add(x, k, k, k, k, sign_at(x, k, False), R_BARE)
 
 
 @kernel
@@ -310,7 +339,7 @@ def none_of(x: Sentence, head: int) -> bool:
 def complement(x: Sentence, c: int, count: int, turned: bool, could: bool) -> None:
     """The opinion words behind a copula, for all subjects."""
     found, adverb, k = 0, -1, c + 1
-    pronoun = x.heads[0] < c and antecedent_used(x, c)
+    pronoun = x.heads[0] < c and (x.tag[x.heads[0]] == w.T_O or antecedent_used(x, c))
     while found < ROOM:
         t = tag_at(x, k)
         if t == w.T_NEG:

@@ -75,6 +75,7 @@ ROLES = {  # classes of words.txt that are one bit each
     "LESS": k.LESS,
     "PHRASE": 0,
     "ACTS": k.ACTS | k.VERB,
+    "ITEM": k.ITEM,
 }
 PENN = {
     "NN": k.NOUN,

@@ -17,6 +17,9 @@ class StatementEnglish(English):
         self.opposites = {other: name for name, other in reversed(pairs.items())} | pairs
         self.same_aspect = {word: name for name, words in read_lists(folder / "aspects.txt") for word in words}
         self.implied = {word: name for name, words in read_lists(folder / "implied.txt") for word in words}
+        self.rewritten = {
+            word: name.replace("_", " ") for name, words in read_lists(folder / "wordings.txt") for word in words
+        }
         self.plurals = {words[0]: name for name, words in read_lists(folder / "plurals.txt")}
         self.vulgar = read_words(folder / "moderation.txt")
         self.unspecific = read_words(folder / "unspecific.txt")
@@ -80,6 +83,8 @@ class StatementEnglish(English):
 
     def adjective(self, word: str) -> str:
         """An opinion word as it is written before a noun: perfectly -> perfect."""
+        if word in self.rewritten:
+            return self.rewritten[word]
         if word.endswith("ly") and word not in self.senses:
             stems = (word[:-2], word[:-2] + "e", word[:-3] + "y", word[:-1] + "e", word[:-4])
             return next((stem for stem in stems if stem in self.senses), word)

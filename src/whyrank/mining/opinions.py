@@ -56,6 +56,7 @@ class Mentions(NamedTuple):
     sign: NDArray[np.int8]
     rule: NDArray[np.int8]
     verbal: NDArray[np.bool_]  # the aspect is what is done: easy to use
+    whole: NDArray[np.bool_]  # the aspect is the item itself: it is addictive
     start: NDArray[np.int64]  # first byte of the sentence
     length: NDArray[np.int32]
 
@@ -165,7 +166,8 @@ class Finder:
         a0, a1, o0, o1 = (rows[:, column].astype(np.int64) for column in (1, 2, 3, 4))
         a0 = np.minimum(a0, a1)
         aspect = np.zeros((len(rows), PHRASE), np.uint64)
-        verbal = tags[a1] != classes.T_N
+        whole = (tags[a1] == classes.T_O) | (tags[a1] == classes.T_J)  # it is addictive; addictive!
+        verbal = (tags[a1] != classes.T_N) & ~whole
         inner, joined = np.zeros(len(rows), np.int8), np.ones(len(rows), np.bool_)
         for back in range(PHRASE):
             place = a1 - back
@@ -190,6 +192,7 @@ class Finder:
             rows[:, 5].astype(np.int8),
             rows[:, 6].astype(np.int8),
             verbal,
+            whole,
             begin,
             (finish - begin).astype(np.int32),
         )

@@ -35,7 +35,7 @@ AMOUNTS = {
 }  # of what one would rather not have
 GENERAL = ("great", "bad", "average")  # senses that judge without saying why
 UNKNOWN = 3  # marks the guess for a word that no list of senses has: then ratings must agree
-ODD = 0.15  # a sense that an aspect has so much less often than others have it was probably said about something else
+ODD = 0.25  # a sense that an aspect has so much less often than others have it was probably said about something else
 
 
 @dataclass
@@ -104,6 +104,7 @@ def _frame(mentions: Mentions, first: int, offset: int) -> pl.DataFrame:
             "sign": mentions.sign,
             "rule": mentions.rule,
             "verbal": mentions.verbal,
+            "whole": mentions.whole,
             "start": mentions.start + offset,
             "length": mentions.length,
         }
@@ -226,11 +227,14 @@ def aspects(
 
     `surface` is the aspect as it was written. Names of persons and brands and words that stand for anything are no aspects.
     """
-    key = [f"a{k}" for k in range(PHRASE)] + ["modifier", "inner", "verbal"]
+    key = [f"a{k}" for k in range(PHRASE)] + ["modifier", "inner", "verbal", "whole"]
     distinct = mentions.group_by(key).agg(n=pl.col("review").n_unique())
     fixed = collocations(distinct, texts, language, least)
     rows = []
-    for *hashes, modifier, inner, verbal, _ in distinct.iter_rows():
+    for *hashes, modifier, inner, verbal, whole, _ in distinct.iter_rows():
+        if whole:
+            rows.append((nouns.item or None,) * (2 * LEVELS) + (None,))
+            continue
         written = [texts.get(h, "") for h in hashes if h]
         describing = texts.get(modifier, "") if modifier else ""
         rows.append(_levels(written, inner, describing, bool(verbal), language, nouns, fixed))
@@ -282,7 +286,9 @@ def collocations(
     heads: Counter[str] = Counter()
     before: Counter[str] = Counter()
     pairs: Counter[tuple[str, str]] = Counter()
-    nouns = distinct.filter(~pl.col("verbal")).group_by("modifier", *columns).agg(n=pl.col("n").sum())
+    nouns = (
+        distinct.filter(~pl.col("verbal") & ~pl.col("whole")).group_by("modifier", *columns).agg(n=pl.col("n").sum())
+    )
     for modifier, *hashes, n in nouns.iter_rows():
         written = [texts.get(h, "") for h in hashes if h]
         noun = " ".join([*written[:-1], language.lemma(written[-1])])
@@ -393,7 +399,7 @@ def choose(mentions: pl.DataFrame, limits: Thresholds, known: Iterable[str] = ()
     """Mentions with their statement (aspect, surface, sense, polarity, id), and those that found none.
 
     Each mention takes the most specific aspect whose statement enough people make; where not even its last noun gets
-    there, praise and blame count as such. Plain praise and blame need twice as many people: they say the least.
+    there, praise and blame count as such. Plain praise and blame need three times as many people: they say the least.
     """
     old = list(known)
     taken, left = [], mentions.with_columns(said=pl.col("wording"))
@@ -414,7 +420,7 @@ def choose(mentions: pl.DataFrame, limits: Thresholds, known: Iterable[str] = ()
                 plain=pl.col("sense").first().is_in(GENERAL),
             )
         )
-        least = pl.when(pl.col("plain")).then(2 * limits.count).otherwise(limits.count)
+        least = pl.when(pl.col("plain")).then(3 * limits.count).otherwise(limits.count)
         enough = counts.filter(
             (pl.col("pairs") >= least) & (pl.col("users") >= limits.users) & (pl.col("items") >= limits.items)
         )
