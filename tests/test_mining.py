@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -264,10 +265,14 @@ def test_bad_rows_are_named_or_counted(tmp_path: Path) -> None:
 
 def test_a_ragged_csv_is_named_by_its_row_or_skipped_over(tmp_path: Path) -> None:
     path = tmp_path / "ragged.csv"
-    path.write_text('user,item,text\na,x,"Great\npool"\nb,x,Great pool,more,more\nc,x,Great pool\n', "utf-8")
-    with pytest.raises(DataError, match=r"ragged.csv, row 2: .*as many fields"):
+    path.write_text(
+        'user,item,text\na,x,"Great\npool"\nb,x,Great pool,more,more\nc,x,Great pool\nd,x,Great pool\n', "utf-8"
+    )
+    with pytest.raises(DataError, match=r"ragged.csv, row 4: wrong number of columns: 5"):
         mine(path, min_count=1)
-    assert mine(path, min_count=1, on_error="skip").explanations["count"].to_list() == [2]
+    skipped = mine(path, min_count=1, on_error="skip")
+    assert skipped.explanations["count"].to_list() == [2]
+    assert (skipped.reviews, skipped.rejected) == (4, {"wrong number of columns": 1})
 
 
 @pytest.mark.parametrize(
@@ -485,3 +490,39 @@ def test_progress_is_told_stage_by_stage() -> None:
         "tagging sentences",
         "describing explanations",
     ]
+
+
+def test_a_cut_gzip_and_an_open_quote_cost_their_own_rows_alone(tmp_path: Path) -> None:
+    rows = "".join(f"u{n},i{n},Great pool number {n}\n" for n in range(3000))
+    opened = tmp_path / "open.csv"
+    opened.write_text(f'user,item,text\na,x,"Great pool\n{rows}', "utf-8")
+    with pytest.raises(DataError, match=r"open.csv, row 2: broken row"):
+        mine(opened)
+    skipped = mine(opened, on_error="skip", min_count=1, min_users=1)
+    assert (skipped.reviews, skipped.rejected) == (3001, {"broken row": 1})
+    lines = "".join(json.dumps({"user": f"u{n}", "item": "x", "text": f"Great pool {n}"}) + "\n" for n in range(3000))
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gzip.compress(lines.encode())[:-3000])
+    with pytest.raises(DataError, match="cut short or damaged"):
+        mine(cut)
+    kept = mine(cut, on_error="skip", min_count=1, min_users=1)
+    assert 1000 < kept.reviews < 3000
+    assert kept.rejected == {"cut short or damaged": 1}
+
+
+def test_odd_columns_and_ratings_of_reviews_are_typed_errors_or_unknown(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(DataError, match=r"column 'text': a column of type List"):
+        mine(reviews().with_columns(text=pl.lit([["a"]]).first()))
+    odd = reviews().with_columns(rating=pl.Series([float("inf"), 7.0, *[4.0] * 118]))
+    assert mine(odd, rating_range=(1, 5)).frame()["rating"].drop_nulls().unique().to_list() == [4.0]
+    assert "2 ratings outside of the scale 1 to 5" in caplog.text
+    zoned = mine(reviews().with_columns(time=pl.lit("2016-03-09T23:12:11+01:00")))
+    assert zoned.frame()["time"].unique().to_list() == [1457561531]
+
+
+def test_a_bomb_of_reviews_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = tmp_path / "bomb.jsonl.gz"
+    bomb.write_bytes(gzip.compress(b'{"user":"a","item":"b","text":"' + b"a " * (1 << 20) + b'"}\n'))
+    monkeypatch.setattr("whyrank.data.compressed.SMALL", 1 << 20)
+    with pytest.raises(DataError, match="grows to more than 1 MB"):
+        mine(bomb)

@@ -133,7 +133,7 @@ def _load_array(file: Path) -> NDArray[np.generic]:
 
 def _load_table(file: Path) -> pl.DataFrame:
     try:
-        return pl.read_ipc(file)
+        return pl.scan_ipc(file, glob=False).collect()
     except UNREADABLE as error:
         raise ArtifactError(f"{file}: is not a readable table") from error
 

@@ -9,9 +9,12 @@ import typer
 
 from whyrank.atomic import check_place, sole_writer
 from whyrank.cli.app import (
+    EXPANSION,
     Columns,
     Json,
+    MaxExpansion,
     OnErrorOption,
+    RatingRange,
     RayAddress,
     Threads,
     command,
@@ -19,13 +22,15 @@ from whyrank.cli.app import (
     note,
     parse_columns,
     parse_pairs,
+    parse_range,
     print_json,
     progress,
     told_if_interrupted,
 )
-from whyrank.errors import MissingExtra, ParameterError
+from whyrank.errors import DataError, MissingExtra, ParameterError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import TaskID
 
     from whyrank.mining import Mined
@@ -49,6 +54,8 @@ def mine_command(
     ] = None,
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
+    rating_range: RatingRange = None,
+    max_expansion: MaxExpansion = EXPANSION,
     threads: Threads = None,
     ray: RayAddress = None,
     json: Json = False,
@@ -75,8 +82,8 @@ def mine_command(
             from whyrank.cluster.mining import mine_files
             from whyrank.cluster.session import connect
 
-            if pool is not None:
-                raise ParameterError("--pool carries a pool on one machine; leave out --ray")
+            if pool is not None or rating_range is not None:
+                raise ParameterError("--pool and --rating-range are for one machine; leave out --ray")
             with connect(ray) as cluster:
                 mine_files(
                     cluster,
@@ -98,10 +105,16 @@ def mine_command(
                 progress=tell,
                 on_error=on_error,  # type: ignore[arg-type]
                 pool=pool,
+                rating_range=parse_range(rating_range),
+                max_expansion=max_expansion,
                 **chosen,
             )
         if review is not None and review.is_file():
             mined = apply_review(mined, review)
+        if not mined.explanations.height:
+            if rules:
+                _show_rules(mined, console(stderr=True))
+            raise DataError("no explanation was found, so none was written", expected="more reviews, or other rules")
         mined.write(output)
     if review is not None and not review.is_file():
         write_review(mined, review)
@@ -140,18 +153,24 @@ def _settings(texts: list[str] | None) -> dict[str, object]:
     return values
 
 
+def _show_rules(mined: Mined, out: Console) -> None:
+    from rich.table import Table
+
+    table = Table(title="What the rules dropped", title_justify="left")
+    for header in ("rule", "drops", "sentences", "for example"):
+        table.add_column(header, justify="right" if header == "sentences" else "left")
+    for row in mined.rule_report():
+        examples = row["examples"] if isinstance(row["examples"], list) else []
+        shown = "; ".join(str(text)[:60] for text in examples[:3])
+        table.add_row(str(row["rule"]), str(row["drops"]), f"{row['sentences']:,}", shown)
+    out.print(table)
+
+
 def _show(mined: Mined, output: Path, rules: bool) -> None:
     from rich.table import Table
 
     if rules:
-        table = Table(title="What the rules dropped", title_justify="left")
-        for header in ("rule", "drops", "sentences", "for example"):
-            table.add_column(header, justify="right" if header == "sentences" else "left")
-        for row in mined.rule_report():
-            examples = row["examples"] if isinstance(row["examples"], list) else []
-            shown = "; ".join(str(text)[:60] for text in examples[:3])
-            table.add_row(str(row["rule"]), str(row["drops"]), f"{row['sentences']:,}", shown)
-        console().print(table)
+        _show_rules(mined, console())
     table = Table(title="Explanations said most", title_justify="left")
     for header in ("explanation", "records", "aspect", "sentiment"):
         table.add_column(header, justify="right" if header in ("records", "sentiment") else "left")

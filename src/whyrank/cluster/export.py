@@ -77,7 +77,7 @@ def _tables(data: Dataset, folder: Path) -> dict[str, pl.DataFrame | pl.LazyFram
                 files.append(folder / f"{name}-{number:05d}.arrow")
                 part.write_ipc(files[-1], compression="uncompressed")
         if files:
-            tables[name] = pl.scan_ipc(files)
+            tables[name] = pl.scan_ipc(files, glob=False)
     return tables
 
 

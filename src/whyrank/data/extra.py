@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from whyrank.atomic import new_file
 from whyrank.data.problems import Problems
+from whyrank.data.ratings import Range
 from whyrank.data.tables import first_line
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError
@@ -27,7 +28,7 @@ def is_extra(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("IDs.pickle", "IDs.txt"))
 
 
-def read_extra(folder: str | Path, problems: Problems | None = None) -> Triplets:
+def read_extra(folder: str | Path, problems: Problems | None = None, rating_range: Range | None = None) -> Triplets:
     """Read an EXTRA folder; records keep their order, so that its index files stay valid."""
     folder, problems = Path(folder), problems or Problems()
     pickled = (folder / "IDs.pickle").is_file()
@@ -41,7 +42,7 @@ def read_extra(folder: str | Path, problems: Problems | None = None) -> Triplets
     frame = frame.drop("sentences").with_columns(sentence=sentences["text"])
     frame = frame.drop(name for name in ("rating", "time", "sentence") if frame[name].null_count() == len(frame))
     try:
-        return Triplets.from_frame(frame, texts=texts)
+        return Triplets.from_frame(frame, texts=texts, record="record", rating_range=rating_range)
     except DataError as error:
         raise DataError(error.problem, path=folder, column=error.column, expected=error.expected) from error
 

@@ -131,7 +131,7 @@ def _read_table(file: Path, digest: str) -> pl.DataFrame:
     """One of a mined folder's tables, as it was written."""
     if sha256(file.read_bytes()).hexdigest() != digest:
         raise DataError("changed since it was written", path=file, expected="a fresh mining folder")
-    return pl.read_parquet(check_parquet(file))
+    return pl.read_parquet(check_parquet(file), glob=False)
 
 
 def _whole(triplets: pl.DataFrame) -> pl.DataFrame:
