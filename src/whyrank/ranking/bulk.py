@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def explain_file(
     if output.exists() and output.samefile(pairs):
         raise ParameterError(f"{output}: is the file of pairs, which would be lost; name another output")
     parts = output.parent / f".{output.name}.parts"
-    with sole_writer(output):
+    with sole_writer(output), _dropped_if_unreadable(parts):
         source = _prepare(pairs, parts, fingerprint(model, pairs, n, options))
         total = int(_collected(source.select(pl.len()), pairs).item())
         done_before = done = 0
@@ -96,6 +97,16 @@ def explain_file(
         reasons, statuses = _finish(parts, output, total)
     seconds = time.perf_counter() - begin
     return BulkReport(str(output), total, reasons, statuses, done_before if done_before < total else total, seconds)
+
+
+@contextmanager
+def _dropped_if_unreadable(parts: Path) -> Iterator[None]:
+    """Parts of pairs that cannot be read are of no use."""
+    try:
+        yield
+    except DataError:
+        shutil.rmtree(parts, ignore_errors=True)
+        raise
 
 
 def _collected(rows: pl.LazyFrame, pairs: Path) -> pl.DataFrame:
@@ -117,12 +128,10 @@ def _prepare(pairs: Path, parts: Path, fingerprint: str) -> pl.LazyFrame:
         source = _scan(pairs, parts)
         types = source.collect_schema()
     except UNREADABLE as error:
-        shutil.rmtree(parts, ignore_errors=True)
         raise DataError(f"cannot be read: {first_line(error)}", path=pairs) from error
     for name in ("user", "item"):
         kind = types.get(name)
         if kind is None or kind.is_nested() or kind in (pl.Duration, pl.Object):
-            shutil.rmtree(parts, ignore_errors=True)
             problem = "missing column" if kind is None else f"a column of type {kind}"
             raise DataError(problem, path=pairs, column=name, expected="ids in columns user and item")
     return source.select(pl.col("user", "item").cast(pl.String))
@@ -142,7 +151,12 @@ def _scan(pairs: Path, parts: Path) -> pl.LazyFrame:
             else:
                 quote = None if form == "tsv" else '"'
                 lazy = pl.scan_csv(file, separator="\t" if form == "tsv" else ",", quote_char=quote, infer_schema=False)
-            lazy.sink_parquet(aside)
+            try:
+                lazy.sink_parquet(aside)
+            except UNREADABLE as error:
+                if getattr(error, "errno", None) or "(os error" in str(error):
+                    raise  # it is the disk, not the file of pairs
+                raise DataError(f"cannot be read: {first_line(error)}", path=pairs) from error
     return pl.scan_parquet(staged, glob=False)
 
 
