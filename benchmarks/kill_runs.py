@@ -104,10 +104,12 @@ def of_experiment(folder: Path) -> str:
 FIT = ("fit", "split", "--model", "bper", "--resume", "-o", "model", "--set", "epochs=4000", "--threads", "1")
 EXPLAIN = ("explain", "pop", "--pairs", "pairs.parquet", "-o", "reasons.parquet", "--grounded", "--diversity", "0.3")
 MINE = ("mine", "reviews.jsonl.gz", "-o", "mined")
+CONVERT = ("convert", "-o", "extra", "--form", "extra")
 EXPERIMENT = ("experiment", "ranking,mu", "split", "-o", "report", "--splits", "1")
 WORKS = (
     Work("fit", FIT, ("fit", "split", "--model", "pop", "-o", "model"), "model", of_files),
     Work("mine", MINE, (*MINE, "--set", "min_count=20"), "mined", of_mined),
+    Work("convert to EXTRA", (*CONVERT, "triplets.csv"), (*CONVERT, "fewer.csv"), "extra", of_files),
     Work("explain --pairs", (*EXPLAIN, "-n", "5"), (*EXPLAIN, "-n", "3"), "reasons.parquet", of_files),
     Work(
         "experiment",
@@ -119,7 +121,7 @@ WORKS = (
 )
 
 
-INPUTS = ("split", "pop", "pairs.parquet", "reviews.jsonl.gz")
+INPUTS = ("split", "pop", "pairs.parquet", "reviews.jsonl.gz", "triplets.csv", "fewer.csv")
 
 
 def make_world(folder: Path, **sizes: int) -> None:
@@ -133,6 +135,8 @@ def make_world(folder: Path, **sizes: int) -> None:
     split = wr.simulate("small", seed=0, **sizes).split(seed=0)
     split.write(folder / "split")
     wr.POP().fit(split).save(folder / "pop")
+    split.data.write(folder / "triplets.csv")
+    split.train.write(folder / "fewer.csv")
     pairs = split.data.frame().select("user", "item").unique(maintain_order=True)
     write_table(pl.concat([pairs] * 4), folder / "pairs.parquet")
     write_table(simulate_reviews("small", seed=0, **sizes), folder / "reviews.jsonl.gz")
@@ -287,9 +291,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", help="names of commands, separated by commas: fit, mine, explain, experiment, serve")
+    parser.add_argument("--only", help="names of commands, separated by commas: fit, mine, convert, ...")
     arguments = parser.parse_args()
-    chosen = arguments.only.split(",") if arguments.only else ["fit", "mine", "explain", "experiment", "serve"]
+    chosen = (
+        arguments.only.split(",") if arguments.only else ["fit", "mine", "convert", "explain", "experiment", "serve"]
+    )
     with tempfile.TemporaryDirectory() as folder:
         world = Path(folder)
         make_world(world)

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.atomic import Marker, new_folder
+from whyrank.atomic import Marker, json_object, new_folder
 from whyrank.data.extra import is_extra, read_extra, read_index, write_index
 from whyrank.data.parquet import check_parquet
 from whyrank.data.ratings import ANY, checked_range
@@ -26,7 +26,7 @@ from whyrank.kernels.rng import hash_records, key_of
 
 log = logging.getLogger("whyrank")
 FORMAT = 1
-MARKER = Marker("split.json", "splits")
+OWN = r"split\.json|triplets\.parquet|[1-9][0-9]*/(train|validation|test)\.index"
 Method = Literal["random", "time", "hash"]
 Records = NDArray[np.int64]
 
@@ -179,6 +179,16 @@ def splits(triplets: Triplets, repeats: int = 5, *, seed: int = 0, **shares: Unp
 
 def is_split(folder: Path) -> bool:
     return (folder / MARKER.file).is_file()
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a split.json is one that `write_splits` wrote."""
+    document = json_object(folder / MARKER.file)
+    kinds = {"format": int, "data": str, "records": int, "splits": list}
+    return all(isinstance(document.get(name), kind) for name, kind in kinds.items())
+
+
+MARKER = Marker("split.json", OWN, _is_ours)
 
 
 def write_splits(parts: list[Split], folder: str | Path) -> Path:

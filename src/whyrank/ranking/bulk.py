@@ -198,9 +198,8 @@ def _finish(parts: Path, output: Path, total: int) -> tuple[int, dict[str, int]]
     joined = pl.scan_parquet(files, glob=False)
     with new_file(output) as aside:
         joined.sink_parquet(aside)
-    written = pl.scan_parquet(output, glob=False)
-    odd = written.filter(pl.col("status") != "ok").group_by("status").len().collect()
+    odd = joined.filter(pl.col("status") != "ok").group_by("status").len().collect()
     statuses = dict(zip(odd["status"].to_list(), odd["len"].to_list(), strict=True))
-    reasons = int(written.select(pl.col("rank").count()).collect().item())
+    reasons = int(joined.select(pl.col("rank").count()).collect().item())
     shutil.rmtree(parts, ignore_errors=True)
     return reasons, {"ok": total - sum(statuses.values()), **dict(sorted(statuses.items()))}
