@@ -13,10 +13,12 @@ import pytest
 
 import whyrank.data as data
 from whyrank.errors import DataError, ParameterError
+from whyrank.kernels import sentences as kernel
 from whyrank.mining import Mined, MiningRules, apply_review, mine, paraphrases, write_review
 from whyrank.mining.clean import clean_texts
 from whyrank.mining.pool import explanation_id, specificity
 from whyrank.mining.reviews import parse_times
+from whyrank.mining.sentences import Cutter
 from whyrank.mining.tags import head_noun, is_negated, singular, tag_texts
 
 SAYINGS = (
@@ -526,3 +528,31 @@ def test_a_bomb_of_reviews_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("whyrank.data.compressed.SMALL", 1 << 20)
     with pytest.raises(DataError, match="grows to more than 1 MB"):
         mine(bomb)
+
+
+def test_every_sentence_of_a_review_finds_room_and_is_kept_once() -> None:
+    """One letter and a comma are the shortest sentence; room for fewer would be written beyond."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    cutter = Cutter.of(MiningRules(min_words=1, first_person=(), openers=(), articles=(), english=0.0))
+    found = cutter.cut(pl.DataFrame({"title": ["", ""], "text": [",".join(letters * 2), ",".join(letters)]}))
+    assert np.bincount(found.reviews).tolist() == [len(letters)] * 2
+    assert len(np.unique(found.keys)) == len(letters)
+    assert found.counts[kernel.REPEATED] == len(letters)
+    one = cutter.cut(pl.DataFrame({"title": [""], "text": [",".join(letters)]}))
+    assert one.keys.base.size >= one.keys.nbytes  # of the memory that numba took
+
+
+def test_vader_never_sees_a_long_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time grows with the square of the number of words."""
+    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+    seen = []
+    monkeypatch.setattr(
+        SentimentIntensityAnalyzer,
+        "polarity_scores",
+        lambda self, text: {"compound": float(not seen.append(len(text)))},
+    )
+    endless = " ".join(["the room was great and the pool is nice"] * 3000)
+    result = mine(pl.DataFrame({"user": list("abcde"), "item": list("xyxyx"), "text": [endless] * 5}))
+    assert result.explanations["text"].to_list() == [endless]
+    assert max(seen) <= 1000
