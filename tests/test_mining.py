@@ -530,7 +530,7 @@ def test_a_bomb_of_reviews_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         mine(bomb)
 
 
-def test_every_sentence_of_a_review_finds_room_and_is_kept_once() -> None:
+def test_every_sentence_of_a_review_finds_room_and_is_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """One letter and a comma are the shortest sentence; room for fewer would be written beyond."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     cutter = Cutter.of(MiningRules(min_words=1, first_person=(), openers=(), articles=(), english=0.0))
@@ -538,8 +538,8 @@ def test_every_sentence_of_a_review_finds_room_and_is_kept_once() -> None:
     assert np.bincount(found.reviews).tolist() == [len(letters)] * 2
     assert len(np.unique(found.keys)) == len(letters)
     assert found.counts[kernel.REPEATED] == len(letters)
-    one = cutter.cut(pl.DataFrame({"title": [""], "text": [",".join(letters)]}))
-    assert one.keys.base.size >= one.keys.nbytes  # of the memory that numba took
+    monkeypatch.setattr(kernel, "split_sentences", kernel.split_sentences.py_func)  # which looks at bounds
+    assert len(cutter.cut(pl.DataFrame({"title": [""], "text": [",".join(letters)]})).keys) == len(letters)
 
 
 def test_vader_never_sees_a_long_text(monkeypatch: pytest.MonkeyPatch) -> None:
