@@ -18,7 +18,7 @@ from whyrank.mining import Mined, MiningRules, apply_review, mine, paraphrases, 
 from whyrank.mining.clean import clean_texts
 from whyrank.mining.pool import explanation_id, specificity
 from whyrank.mining.reviews import parse_times
-from whyrank.mining.sentences import Cutter
+from whyrank.mining.sentences import Cutter, as_bytes
 from whyrank.mining.tags import head_noun, is_negated, singular, tag_texts
 
 SAYINGS = (
@@ -556,3 +556,12 @@ def test_vader_never_sees_a_long_text(monkeypatch: pytest.MonkeyPatch) -> None:
     result = mine(pl.DataFrame({"user": list("abcde"), "item": list("xyxyx"), "text": [endless] * 5}))
     assert result.explanations["text"].to_list() == [endless]
     assert max(seen) <= 1000
+
+
+def test_shingles_of_single_ampersands_find_room() -> None:
+    cutter = Cutter.of(MiningRules())
+    text, starts, lengths = as_bytes(pl.Series(["x&&b&&c&&d&&e&&f&&g"]))
+    arguments = text, starts, lengths, cutter.classes, cutter.articles, 2
+    indptr, shingles = kernel.sentence_shingles.py_func(*arguments)  # which looks at bounds
+    assert [each.tolist() for each in kernel.sentence_shingles(*arguments)] == [indptr.tolist(), shingles.tolist()]
+    assert np.diff(indptr).tolist() == [13]

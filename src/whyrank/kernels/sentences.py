@@ -291,7 +291,7 @@ def sentence_shingles(
     indptr = np.zeros(len(starts) + 1, np.int64)
     room, longest = 0, 0
     for s in range(len(starts)):
-        room += lengths[s] // 2 + 1
+        room += lengths[s]  # an ampersand is a word of one byte; what is not used takes no memory
         longest = max(longest, lengths[s])
     out, nobody = np.empty(room, np.uint64), np.zeros(8, np.uint64)
     words, places = np.empty(longest + 1, np.uint64), np.empty(2 * longest + 2, np.int64)
