@@ -373,3 +373,12 @@ def test_any_bytes_have_a_size_when_decompressed(tmp_path_factory: pytest.TempPa
     path = tmp_path_factory.mktemp("zst") / "t.csv.zst"
     path.write_bytes(b"\x28\xb5\x2f\xfd" + content)
     assert _zstd_size(path, 1 << 30) >= 0
+
+
+@pytest.mark.parametrize("more", ["", "\xff"])
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.csv.gz"])
+def test_a_mark_before_utf_8_is_no_part_of_the_first_line(tmp_path: Path, name: str, more: str) -> None:
+    row = '{"user":"a","item":"b","explanation":"c"}\n' if "json" in name else HEAD + "a,b,c\n"
+    content = f"\ufeff{row}".encode() + more.encode("latin-1")
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    assert read(tmp_path / name, on_error="skip").users.ids.to_list() == ["a"]

@@ -565,3 +565,9 @@ def test_shingles_of_single_ampersands_find_room() -> None:
     indptr, shingles = kernel.sentence_shingles.py_func(*arguments)  # which looks at bounds
     assert [each.tolist() for each in kernel.sentence_shingles(*arguments)] == [indptr.tolist(), shingles.tolist()]
     assert np.diff(indptr).tolist() == [13]
+
+
+def test_a_mark_before_utf_8_is_no_part_of_the_first_review(mined: Mined, tmp_path: Path) -> None:
+    lines = "".join(json.dumps(row) + "\n" for row in reviews().to_dicts())
+    (tmp_path / "marked.jsonl").write_text(f"\ufeff{lines}", "utf-8")
+    assert mine(tmp_path / "marked.jsonl").frame().equals(mined.frame())

@@ -29,6 +29,7 @@ Columns = Mapping[str, str | int]
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 LINES = 100_000  # of a file in memory at once
 LONGEST = 1000  # lines of one row
+BOM = "\ufeff"  # which some programs put before UTF-8
 SURROGATE = re.compile("[\ud800-\udfff]")
 csv.field_size_limit(1 << 27)
 
@@ -185,14 +186,15 @@ def line_batches(path: Path, problems: Problems, size: int = LINES) -> Iterator[
     done = 0
     try:
         for batch in pl.scan_lines(path, glob=False).collect_batches(chunk_size=size, maintain_order=True):
+            yield batch["line"] if done else batch["line"].str.strip_prefix(BOM)
             done += batch.height
-            yield batch["line"]
         return
     except UNREADABLE as error:
         lines = _lossy_lines(path, error) if form_of(path)[1] == "zstd" else careful_lines(path, problems)
     rest = islice(lines, done, None)
-    while batch_of_lines := list(islice(rest, size)):
-        yield pl.Series("line", batch_of_lines, pl.String)
+    while some := list(islice(rest, size)):
+        yield pl.Series("line", some, pl.String) if done else pl.Series("line", some, pl.String).str.strip_prefix(BOM)
+        done += len(some)
 
 
 def _lossy_lines(path: Path, error: BaseException) -> Iterator[str]:
@@ -216,11 +218,7 @@ def _lossy_lines(path: Path, error: BaseException) -> Iterator[str]:
 
 
 def _lines(path: Path, problems: Problems) -> Iterator[str]:
-    for place, batch in enumerate(line_batches(path, problems)):
-        lines = batch.to_list()
-        if place == 0 and lines:
-            lines[0] = lines[0].removeprefix("\ufeff")
-        yield from lines
+    return (line for batch in line_batches(path, problems) for line in batch.to_list())
 
 
 def _json_rows(path: Path, wanted: set[str], problems: Problems) -> Iterator[dict[str, str | None]]:
