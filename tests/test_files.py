@@ -382,3 +382,23 @@ def test_a_mark_before_utf_8_is_no_part_of_the_first_line(tmp_path: Path, name: 
     content = f"\ufeff{row}".encode() + more.encode("latin-1")
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     assert read(tmp_path / name, on_error="skip").users.ids.to_list() == ["a"]
+
+
+def test_rows_with_ratings_times_and_records_that_are_none_are_skipped_and_counted(tmp_path: Path) -> None:
+    rows = [
+        "a,b,c,5,2020-01-01,1",
+        "a,b,d,good,2020-01-01,1",
+        "a,b,e,,soon,1",
+        "a,b,f,3,,1",
+        "a,b,g,3,,one",
+        ",b,h,bad,,1",
+    ]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["user,item,explanation,rating,time,visit", *rows, ""]))
+    problems = Problems("skip")
+    taken = read(path, columns={"record": "visit"}, on_error=problems)
+    assert taken.explanations.ids.to_list() == ["c", "f"]
+    assert problems.counts == {"not a number": 1, "not a time": 1, "not the number of a record": 1, "empty id": 1}
+    path.write_text("\n".join(["user,item,explanation,rating", *(row[: row.index(",", 6)] for row in rows[:2]), ""]))
+    with pytest.raises(DataError, match="row 2, column 'rating': not a number: 'good'"):
+        read(path)

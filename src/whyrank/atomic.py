@@ -57,9 +57,9 @@ def new_file(path: str | Path) -> Iterator[Path]:
     path = path.resolve()
     with _aside(path) as aside:
         yield aside
+        _sync(aside)
         if path.exists():
             shutil.copymode(path, aside)
-        _sync(aside)
         os.replace(aside, path)
 
 

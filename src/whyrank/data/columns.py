@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -21,6 +23,19 @@ def text_column(frame: pl.DataFrame, name: str) -> pl.Series:
         return series.cast(pl.String)
     except pl.exceptions.PolarsError as error:
         raise _wrong_type(series, "texts or numbers") from error
+
+
+def bad_rows(frame: pl.DataFrame) -> Iterator[tuple[str, str, pl.Series]]:
+    """What can be wrong with rows of triplets: the problem, the column, and which rows have it."""
+    for name in ("user", "item", "explanation"):
+        yield "empty id", name, text_column(frame, name).fill_null("") == ""
+    kinds = {"rating": ("not a number", pl.Float64), "record": ("not the number of a record", pl.Int64)}
+    for name, (problem, kind) in kinds.items():
+        if name in frame.columns and frame[name].dtype == pl.String:
+            missing = frame[name].is_null() & (name == "rating")
+            yield problem, name, frame[name].cast(kind, strict=False).is_null() & ~missing
+    if "time" in frame.columns and frame["time"].dtype == pl.String:
+        yield "not a time", "time", _text_seconds(frame["time"]).is_null() & frame["time"].is_not_null()
 
 
 def number_column(frame: pl.DataFrame, name: str) -> NDArray[np.float64]:
@@ -49,12 +64,16 @@ def seconds(times: pl.Series) -> NDArray[np.int64]:
     if times.dtype.is_nested() or times.dtype in (pl.Duration, pl.Time, pl.Binary, pl.Object):
         raise _wrong_type(times, "2026-01-31 or seconds since 1970")
     if times.dtype == pl.String:
-        numbers = pl.select(pl.coalesce(times.cast(pl.Int64, strict=False), date_seconds(times))).to_series()
+        numbers = _text_seconds(times)
         _check_rows(times, numbers.is_null() & times.is_not_null(), "not a time", "2026-01-31 or seconds since 1970")
         times = numbers
     elif times.dtype.is_temporal():
         times = times.cast(pl.Datetime("us")).dt.epoch("s")  # with a time zone, polars holds them in UTC
     return times.cast(pl.Int64, strict=False).fill_null(0).to_numpy()
+
+
+def _text_seconds(times: pl.Series) -> pl.Series:
+    return pl.select(pl.coalesce(times.cast(pl.Int64, strict=False), date_seconds(times))).to_series()
 
 
 def date_seconds(texts: pl.Series) -> pl.Series:

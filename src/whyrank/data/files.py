@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import polars as pl
 
-from whyrank.data.columns import text_column
+from whyrank.data.columns import bad_rows
 from whyrank.data.compressed import EXPANSION
 from whyrank.data.extra import is_extra, read_extra, write_extra
 from whyrank.data.problems import OnError, Problems, located
@@ -115,12 +115,13 @@ def read_rows(
                 expected="user, item, explanation (or columns=)",
             )
     if problems.on_error == "skip":
+        left_out = pl.repeat(False, table.height, eager=True)
         with located(path):
-            ids = [text_column(table, name).fill_null("") == "" for name in ("user", "item", "explanation")]
-        bad = ids[0] | ids[1] | ids[2]
-        for row in bad.arg_true().to_list():
-            problems.add(DataError("empty id", path=path, row=row + 1))
-        table = table.filter(~bad)
+            for problem, column, bad in bad_rows(table):
+                for row in (bad & ~left_out).arg_true().to_list():
+                    problems.add(DataError(problem, path=path, row=row + 1, column=column))
+                left_out |= bad
+        table = table.filter(~left_out)
     return table
 
 
