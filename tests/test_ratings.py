@@ -1,4 +1,4 @@
-"""The scale of ratings: told from the data, never stretched by a few odd values, and what polarity makes of it."""
+"""The scale of ratings: recognised from the data, not stretched by a few odd values, and what polarity makes of it."""
 
 from __future__ import annotations
 
@@ -83,9 +83,7 @@ def test_a_rating_outside_of_the_scale_changes_nothing_but_its_own_record(
     json.dumps(other.sentiment.tolist(), allow_nan=False)
 
 
-def test_a_named_scale_holds_and_travels_with_splits_and_models(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_named_scale_is_kept_in_splits_and_models(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Ratings that look like stars, but are out of ten: none of them is praise."""
     path = write(rated([*STARS, 11.0]), tmp_path / "t.csv")
     caplog.clear()
@@ -127,7 +125,7 @@ def test_no_scale_of_ones_own_is_cut(caplog: pytest.LogCaptureFixture) -> None:
     assert "1 rating not finite" in caplog.text
 
 
-def test_words_and_ratings_are_heeded_together() -> None:
+def test_words_and_ratings_are_combined() -> None:
     texts = pl.Series(["awful rude staff", "great clean rooms", "room 12", "lovely pool"])
     ratings = np.array([4.4, 4.4, 4.6, np.nan], np.float32)
     mixed = sentiment_of(texts, np.append(ratings, np.float32(1))[:4], np.array([50, 50, 50, 1]))

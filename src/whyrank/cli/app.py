@@ -55,7 +55,9 @@ OnErrorOption = Annotated[
 ]
 RatingRange = Annotated[
     str | None,
-    typer.Option(help="The scale of ratings, LOW:HIGH; told from the ratings unless given. Others count as unknown."),
+    typer.Option(
+        help="The scale of ratings, LOW:HIGH; recognised from the ratings unless given. Others count as unknown."
+    ),
 ]
 EXPANSION = 100.0  # as in whyrank.data.compressed, which would take long to import here
 MaxExpansion = Annotated[

@@ -1,4 +1,4 @@
-"""The scale of ratings, told from the ratings; what lies outside of it is no rating."""
+"""The scale of ratings, recognised from the ratings; what lies outside of it is no rating."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def within(ratings: NDArray[np.float64], scale: Range | None) -> NDArray[np.floa
 
 
 def on_scale(ratings: NDArray[np.float64], named: Range | None) -> NDArray[np.float64]:
-    """Ratings on the scale that is named or else told from them; those outside become unknown, with a warning."""
+    """Ratings on the scale that is named or else recognised from them; those outside become unknown, with a warning."""
     scale = named or scale_of(count_scales(ratings))
     kept = within(ratings, scale)
     warn_outside(int((np.isnan(kept) & ~np.isnan(ratings)).sum()), scale, named)

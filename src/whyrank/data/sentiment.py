@@ -39,7 +39,7 @@ def from_ratings(
     """-1 to 1 from the mean rating of the records that hold an explanation; NaN where ratings say nothing.
 
     People rate kindly, so the turning point is not the middle of the scale but half-way between that and the overall
-    mean (on one to five stars with a mean of 4.1: 3.55). The scale is told from the ratings unless it is named.
+    mean (on one to five stars with a mean of 4.1: 3.55). The scale is recognised from the ratings unless it is named.
     """
     sentiment = np.full(len(mean_rating), np.nan, np.float32)
     known = np.isfinite(mean_rating)

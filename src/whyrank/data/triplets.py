@@ -44,7 +44,7 @@ class Triplets:
     rating: NDArray[np.float32] | None = None  # one per record, NaN where unknown
     time: NDArray[np.int64] | None = None  # one per record, seconds since 1970 (or the source's own integers)
     sentences: pl.Series | None = None  # one per triplet: the words the user wrote, where mined
-    rating_range: Range | None = None  # the scale of ratings, where it was named; otherwise it is told from them
+    rating_range: Range | None = None  # the scale of ratings, where it was named; otherwise it is recognised from them
 
     @classmethod
     def from_frame(
@@ -62,8 +62,8 @@ class Triplets:
         Records come out sorted by (user, item), so the order of the rows does not matter. A repeated triplet counts
         once. `texts` maps ids to texts (columns explanation, text) when the table itself has no text column. `record`
         names a column of integers that says which rows make a record and in which order records stand; without it a
-        record is a (user, item) pair. Ratings outside of `rating_range`, which is told from the ratings unless given,
-        are taken as unknown, with a warning.
+        record is a (user, item) pair. Ratings outside of `rating_range`, which is recognised from the ratings
+        unless given, are taken as unknown, with a warning.
         """
         frame, rating_range = as_table(frame), checked_range(rating_range)
         strings = id_columns(frame)
