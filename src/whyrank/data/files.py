@@ -38,8 +38,8 @@ def read(
     header: `columns={"user": 0, "item": 1, "explanation": 2}`. A record is a (user, item) pair unless a column says
     which rows make one: `columns={"record": "review_id"}`. `on_error="skip"` skips bad rows and logs how many.
     `number` picks one of a split folder's repetitions. `rating_range` is the scale of ratings, recognised from them
-    unless given; those outside of it are taken as unknown. A compressed file that grows more than `max_expansion` times is
-    refused.
+    unless given; those outside of it are taken as unknown. A compressed file that grows more than `max_expansion`
+    times is refused.
     """
     path = Path(path)
     problems = on_error if isinstance(on_error, Problems) else Problems(on_error)
