@@ -179,9 +179,68 @@ def reviews_corpus(folder: Path) -> list[Files]:
 def read_review_file(folder: Path) -> None:
     from whyrank.mining.reviews import Reading, read_reviews
 
+    (path,) = folder.iterdir()
     for on_error in ("raise", "skip"):
-        for each in read_reviews(folder / "reviews.jsonl", None, Reading(Problems(on_error))):
+        for each in read_reviews(path, None, Reading(Problems(on_error))):
             assert set(each.columns) >= {"user", "item", "text"}
+
+
+def review_tables_corpus(name: str, folder: Path) -> list[Files]:
+    rows = {"user": ["u", "v"], "item": ["i", "j"], "text": ['Great "location"', "Clean\nroom"], "rating": [4, None]}
+    write_table(pl.DataFrame(rows | {"date": ["2016-03-09T22:12:11+01:00", "2016-03-09"]}), folder / name)
+    return [{name: (folder / name).read_bytes()}]
+
+
+# -- pairs to explain, and texts to show -------------------------------------------------------------------------------
+
+
+def pairs_corpus(folder: Path) -> list[Files]:
+    pairs = _sample().frame().select("user", "item").head(6)
+    for name in ("pairs.parquet", "pairs.csv", "pairs.jsonl", "pairs.tsv.gz"):
+        write_table(pairs, folder / name)
+    return [{name: content} for name, content in files_of(folder).items()]
+
+
+@contextmanager
+def model_beside(folder: Path) -> Iterator[None]:
+    _beside["pop"] = wr.POP().fit(_sample())
+    yield
+
+
+def read_pairs(folder: Path) -> None:
+    from whyrank.ranking.bulk import explain_file
+
+    (path,) = folder.iterdir()
+    try:
+        assert explain_file(_beside["pop"], path, folder / "out.parquet", 2).pairs > 0
+    finally:
+        left = {each.name for each in folder.iterdir()} - {path.name, "out.parquet"}
+        assert not left, f"left behind: {left}"
+
+
+def shown_corpus(folder: Path) -> list[Files]:
+    texts = ["[/b] closed", "[sic]", "\x1b[31mred\x1b[0m", "\x9b31m", "\u202eback", ":smile:", "\ud83d\ude00"]
+    rows = [{"user": text, "item": text, "explanation": text} for text in texts]
+    return [
+        {"t.jsonl": "\n".join(json.dumps(row, ensure_ascii=ascii_) for row in rows).encode("utf-8", "replace")}
+        for ascii_ in (True, False)
+    ]
+
+
+def read_shown(folder: Path) -> None:
+    """What a terminal gets of texts from anybody: each as it is, and nothing to obey."""
+    from whyrank.cli.app import UNSAFE, console, safe
+    from whyrank.cli.data import _sayings
+    from whyrank.data.describe import describe
+
+    taken = read(folder / "t.jsonl", on_error="skip")
+    out = console()
+    with out.capture() as captured:
+        out.print(_sayings(describe(taken)))
+        for text in taken.users.ids.to_list():
+            out.print(text, soft_wrap=True)
+    assert not UNSAFE.search(captured.get())
+    assert safe(taken.users.ids[0]).split("\n")[0].expandtabs(8)[:20] in captured.get().expandtabs(8)
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
@@ -362,9 +421,13 @@ READERS = (
     table("t.jsonl.zst", 40),
     Reader("extra-text", 10, partial(extra_corpus, "text"), read_extra_folder),
     Reader("extra-pickle", 15, partial(extra_corpus, "pickle"), read_extra_folder),
-    Reader("index", 140, index_corpus, read_index_file),
+    Reader("index", 115, index_corpus, read_index_file),
     Reader("split", 6, split_corpus, read_split_folder),
     Reader("reviews", 10, reviews_corpus, read_review_file),
+    Reader("reviews.csv", 10, partial(review_tables_corpus, "reviews.csv"), read_review_file),
+    Reader("reviews.parquet", 10, partial(review_tables_corpus, "reviews.parquet"), read_review_file),
+    Reader("pairs", 15, pairs_corpus, read_pairs, around=model_beside),
+    Reader("terminal", 20, shown_corpus, read_shown),
     Reader("mined", 5, mined_corpus, read_mined, mend_mined),
     Reader("review-table", 3, review_corpus, read_review, around=mined_beside),
     Reader("model", 8, model_corpus, read_model, mend_model),
@@ -372,7 +435,7 @@ READERS = (
     Reader("run-cache", 50, cache_corpus, read_cache),
     Reader("config", 100, config_corpus, read_config),
     Reader("space", 100, space_corpus, read_space),
-    Reader("keys", 135, keys_corpus, read_keys_file),
+    Reader("keys", 105, keys_corpus, read_keys_file),
     Reader("metrics", 80, metrics_corpus, read_metrics),
     Reader("api", 15, request_corpus, read_request, around=running),
 )

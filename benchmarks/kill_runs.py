@@ -112,10 +112,12 @@ def of_experiment(folder: Path) -> str:
 FIT = ("fit", "split", "--model", "bper", "--resume", "-o", "model", "--set", "epochs=4000", "--threads", "1")
 EXPLAIN = ("explain", "pop", "--pairs", "pairs.parquet", "-o", "reasons.parquet", "--grounded", "--diversity", "0.3")
 MINE = ("mine", "reviews.jsonl.gz", "-o", "mined")
+CONVERT = ("convert", "-o", "extra", "--form", "extra")
 EXPERIMENT = ("experiment", "ranking,mu", "split", "-o", "report", "--splits", "1")
 WORKS = (
     Work("fit", FIT, ("fit", "split", "--model", "pop", "-o", "model"), "model", of_files),
     Work("mine", MINE, (*MINE, "--set", "min_count=20"), "mined", of_mined),
+    Work("convert to EXTRA", (*CONVERT, "triplets.csv"), (*CONVERT, "fewer.csv"), "extra", of_files),
     Work("explain --pairs", (*EXPLAIN, "-n", "5"), (*EXPLAIN, "-n", "3"), "reasons.parquet", of_files),
     Work(
         "experiment",
@@ -127,7 +129,7 @@ WORKS = (
 )
 
 
-INPUTS = ("split", "pop", "pairs.parquet", "reviews.jsonl.gz")
+INPUTS = ("split", "pop", "pairs.parquet", "reviews.jsonl.gz", "triplets.csv", "fewer.csv")
 
 
 def make_world(folder: Path, **sizes: int) -> None:
@@ -141,6 +143,8 @@ def make_world(folder: Path, **sizes: int) -> None:
     split = wr.simulate("small", seed=0, **sizes).split(seed=0)
     split.write(folder / "split")
     wr.POP().fit(split).save(folder / "pop")
+    split.data.write(folder / "triplets.csv")
+    split.train.write(folder / "fewer.csv")
     pairs = split.data.frame().select("user", "item").unique(maintain_order=True)
     write_table(pl.concat([pairs] * 4), folder / "pairs.parquet")
     write_table(simulate_reviews("small", seed=0, **sizes), folder / "reviews.jsonl.gz")

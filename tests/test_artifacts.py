@@ -2,18 +2,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from whyrank.artifacts import MARKER, REPORT, add_report, read_report
 from whyrank.atomic import new_file, new_folder
 from whyrank.data import Split
 from whyrank.errors import ArtifactError
-from whyrank.models import POP, RUCF, Model, Profile, ProfileJ, load
+from whyrank.models import BPER, POP, RUCF, Model, Profile, ProfileJ, load
 
 
 @pytest.fixture
@@ -99,10 +101,23 @@ def test_a_missing_model_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "nothing")
 
 
-def test_saving_over_a_model_replaces_it_whole(folder: Path, split: Split) -> None:
-    (folder / "left over").write_text("from before")
+def test_saving_over_a_model_replaces_it_whole_and_keeps_what_is_not_ours(folder: Path, split: Split) -> None:
+    (folder / "notes").mkdir()
+    (folder / "notes" / "why.md").write_text("mine")
+    (folder / "empty").mkdir()
+    (folder / "link").symlink_to("nowhere")
+    (folder / "metrics.json").write_text("{}")
+    (folder / "arrays" / "model.old.npy").write_bytes(b"ours, of another model")
+    folder.chmod(0o750)
+    (folder / "manifest.json").chmod(0o600)
     POP().fit(split.train).save(folder)
-    assert not (folder / "left over").exists()
+    load(folder)
+    assert (folder / "notes" / "why.md").read_text() == "mine"
+    assert (folder / "empty").is_dir()
+    assert (folder / "link").readlink() == Path("nowhere")
+    assert not (folder / "metrics.json").exists()
+    assert not (folder / "arrays" / "model.old.npy").exists()
+    assert [each.stat().st_mode & 0o777 for each in (folder, folder / "manifest.json")] == [0o750, 0o600]
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
 
 
@@ -153,9 +168,99 @@ def test_a_report_that_was_edited_is_refused_and_one_by_hand_is_read(folder: Pat
         add_report(tmp_path / "nowhere", {})
 
 
-def test_a_folder_with_a_manifest_of_somebody_else_is_left_alone(split: Split, tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text('{"name": "a web application"}')
+FOREIGN = {
+    "manifest.json": [
+        '{"name": "a web application"}',
+        '{"kind": "app", "format": 3, "files": {"index.html": "0"}}',
+        "[",
+    ],
+    "split.json": ['{"splits": ["left", "right"]}', '{"splits": []}'],
+    "mining.json": ['{"rules": {"gold": 1}, "format": 1}'],
+    "export.json": ['{"form": "parquet"}', '{"form": ["parquet"], "explanations": 3}'],
+    "IDs.txt": ["17\n18\n", "a::b"],
+    "IDs.pickle": ["not one"],
+}
+
+
+@pytest.mark.parametrize(("name", "content"), [(name, text) for name in FOREIGN for text in FOREIGN[name]])
+def test_a_folder_of_somebody_else_is_left_alone_whatever_its_files_are_called(
+    split: Split, tmp_path: Path, name: str, content: str
+) -> None:
+    from whyrank.data import write
+    from whyrank.mining import mine
+    from whyrank.ranking.export import export
+
+    (tmp_path / name).write_text(content)
     (tmp_path / "index.html").write_text("<p>")
+    reviews = pl.DataFrame({"user": list("abcde"), "item": list("xyxyx"), "text": ["Great location!"] * 5})
+    writers = {
+        "manifest.json": lambda: POP().fit(split).save(tmp_path),
+        "split.json": lambda: split.write(tmp_path),
+        "mining.json": lambda: mine(reviews).write(tmp_path),
+        "export.json": lambda: export(BPER(epochs=1).fit(split), tmp_path),
+        "IDs.txt": lambda: write(split.data, tmp_path, "extra"),
+        "IDs.pickle": lambda: write(split.data, tmp_path, "extra"),
+    }
     with pytest.raises(ArtifactError, match="would be lost"):
-        POP().fit(split).save(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.html", "manifest.json"]
+        writers[name]()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: content, "index.html": "<p>"}
+
+
+def test_every_kind_of_folder_gives_way_to_its_own_kind_and_keeps_notes(split: Split, tmp_path: Path) -> None:
+    from whyrank.data import write
+    from whyrank.data.extra import is_extra
+    from whyrank.mining import mine
+    from whyrank.ranking.export import export
+
+    reviews = pl.DataFrame({"user": list("abcde"), "item": list("xyxyx"), "text": ["Great location!"] * 5})
+    writers = {
+        "split": lambda path: split.write(path),
+        "mined": lambda path: mine(reviews).write(path),
+        "export": lambda path: export(BPER(epochs=1).fit(split), path),
+        "extra": lambda path: write(split.data, path),
+        "text": lambda path: write(split.data, path, "extra-text"),
+    }
+    for name, written in writers.items():
+        for _ in range(2):
+            written(tmp_path / name)
+            (tmp_path / name / "notes").write_text("mine")
+        files = {path.name for path in (tmp_path / name).iterdir()}
+        written(tmp_path / name)
+        assert {path.name for path in (tmp_path / name).iterdir()} == files
+    write(split.data, tmp_path / "extra", "extra-text")  # the pickle of before would be read instead
+    assert sorted(path.name for path in (tmp_path / "extra").iterdir()) == ["IDs.txt", "id2exp.txt", "notes"]
+    assert is_extra(tmp_path / "extra")
+    (tmp_path / "extra" / "1").mkdir()
+    (tmp_path / "extra" / "1" / "train.index").write_text("0 1")
+    with pytest.raises(ArtifactError, match="splits of other records"):
+        write(split.data, tmp_path / "extra")
+
+
+def test_a_new_file_keeps_mode_and_links_of_the_old_one(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    target, link = tmp_path / "real" / "file", tmp_path / "link"
+    target.write_text("old")
+    target.chmod(0o600)
+    link.symlink_to("real/file")
+    with new_file(link) as aside:
+        aside.write_text("new")
+    assert link.is_symlink()
+    assert (target.read_text(), target.stat().st_mode & 0o777) == ("new", 0o600)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "link", "real"]
+
+
+def test_a_pipe_and_a_device_are_written_to_and_stay_what_they_are(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with new_file(pipe) as aside:
+            aside.write_text("through it")
+        assert os.read(reader, 100) == b"through it"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    with new_file(os.devnull) as aside:
+        aside.write_text("gone")
+    assert Path(os.devnull).is_char_device()
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]

@@ -383,3 +383,67 @@ def test_where_no_bar_can_be_drawn_lines_say_how_far_it_is(
     monkeypatch.setattr("whyrank.cli.lines.EVERY", 0.0)
     err = call("fit", folder / "split", "--model", "bper", "--set", "epochs=3", "-o", tmp_path / "model")[2]
     assert re.search(r"fitting bper: 2 of 3, about \d+ s left, loss \d\.\d+", err)
+
+
+def test_mining_nothing_is_an_error_that_writes_nothing(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "reviews.jsonl").write_text('{"user": "a", "item": "x", "text": "Great pool [sic] \\u001b[31mred"}\n')
+    code, out, err = call("mine", tmp_path / "reviews.jsonl", "-o", tmp_path / "mined", "--rules")
+    assert (code, out) == (2, "")
+    assert "no explanation was found" in err
+    assert "What the rules dropped" in err
+    assert not (tmp_path / "mined").exists()
+
+
+def test_the_scale_of_ratings_and_the_growth_of_files_can_be_named(call: Call, tmp_path: Path) -> None:
+    import whyrank.cli.app
+    from whyrank.data import compressed
+
+    assert whyrank.cli.app.EXPANSION == compressed.EXPANSION
+    rows = "".join(f"u{n},i,e,{rating}\n" for n, rating in enumerate([5, 4, 1, 2, 5, 4, 3, 5, 1, 26]))
+    (tmp_path / "t.csv").write_text(f"user,item,explanation,rating\n{rows}")
+    code, out, err = call("describe", tmp_path / "t.csv", "--json")
+    assert (code, json.loads(out)["ratings"]["high"]) == (0, 5)
+    assert "warning: 1 rating outside of the scale 1 to 5" in err
+    named = call("describe", tmp_path / "t.csv", "--json", "--rating-range", "0:30", "--max-expansion", 5)
+    assert json.loads(named[1])["ratings"]["high"] == 26
+    assert call("describe", tmp_path / "t.csv", "--rating-range", "5")[0] == 2
+    for command in ("split", "convert", "fit"):
+        code, _, err = call(command, tmp_path / "t.csv", "-o", tmp_path / command, "--rating-range", "9:1")
+        assert (code, "rating_range is (9.0, 1.0)" in err) == (2, True)
+
+
+NASTY = [
+    "[/b] closed",
+    "[sic] said",
+    "\x1b[31mred\x1b[0m",
+    "\x9b31m",
+    ":smile:",
+    "\u202eback",
+    "[link=file:///x]y[/link]",
+]
+
+
+def test_texts_ids_and_names_of_files_are_shown_and_never_obeyed(call: Call, tmp_path: Path) -> None:
+    rows = {"user": NASTY, "item": NASTY[::-1], "explanation": NASTY}
+    folder = tmp_path / "[b] [sic] \x1b[31m"
+    folder.mkdir()
+    write(Triplets.from_frame(pl.DataFrame(rows)), folder / "t.parquet")
+    said = [call("describe", folder / "t.parquet"), call("describe", folder / "t.parquet", "--json")]
+    said += [call("fit", folder / "t.parquet", "--model", "pop", "-o", folder / "pop")]
+    said += [call("fit", folder / "t.parquet", "--model", "share", "-o", folder / "share")]
+    for user in NASTY:
+        said += [call("explain", folder / "pop", "-u", user, "-i", NASTY[2], "-n", 9)]
+        said += [call("explain", folder / "pop", "-u", user, "-i", NASTY[2], "--json")]
+    assert all(code == 0 for code, _, _ in said)
+    wrong = [call("describe", folder / "t.parquet", "--columns", "user=\x1b[31m")]
+    wrong += [call("explain", folder / "pop", "-u", "\x1b[31m", "-i", "[/b]")]
+    wrong += [call("evaluate", folder / "nothing [/b]", folder / "pop")]
+    assert all(code == 2 for code, _, _ in wrong)
+    for _, out, err in said + wrong:
+        assert not re.search(
+            "[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", out + re.sub("\x1b\\[(31|1|0)m(?=error|$| )", "", err)
+        )
+    shown = said[4][1]
+    for text in ("[/b] closed", "[sic] said", r"\x1b[31mred\x1b[0m", r"\x9b31m", ":smile:", r"\u202eback"):
+        assert text in shown
+    assert "[/b]" in wrong[2][2]

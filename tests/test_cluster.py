@@ -45,6 +45,7 @@ from whyrank.models import (
     Model,
     Profile,
     ProfileJ,
+    load,
 )
 from whyrank.models.factors import FactorModel
 from whyrank.models.parameters import values
@@ -299,6 +300,34 @@ def test_the_flagship_learns_from_everything_where_nothing_can_be_held_out(
     mine = model_arrays(ProfileJ(**FLAGSHIP).fit(tiny).save(tmp_path / "here"))
     made = fit(cluster, ProfileJ(**FLAGSHIP), put_data(tiny, Store.at(tmp_path / "store")), tmp_path / "there")
     assert model_arrays(made) == mine
+
+
+def test_ratings_outside_of_their_scale_are_unknown_in_parts_as_in_the_whole(
+    data: Triplets, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Stars in all files but one, whose own scale would be another."""
+    odd = pl.when(pl.int_range(pl.len()) % 50 == 0).then(float("inf")).otherwise(26.0)
+    rows = data.frame().sample(fraction=1, shuffle=True, seed=1)
+    (tmp_path / "files").mkdir()
+    rows[20:].write_parquet(tmp_path / "files" / "0.parquet")
+    rows[:20].with_columns(rating=odd.cast(pl.Float32)).write_parquet(tmp_path / "files" / "1.parquet")
+    here = read(tmp_path / "files")
+    assert here.rating is not None
+    assert np.nanmax(here.rating) == 5
+    there = ingest(OneProcess(), tmp_path / "files", Store.at(tmp_path / "store"), parts=3)
+    assert there.digest == here.digest()
+    assert caplog.text.count("20 ratings outside of the scale 1 to 5") == 2
+
+
+def test_a_named_scale_is_in_a_model_of_a_cluster(
+    tiny: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, named = OneProcess(), Triplets.from_frame(tiny.frame(), rating_range=(0, 10))
+    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    mine = model_arrays(ProfileJ(**FLAGSHIP).fit(named).save(tmp_path / "here"))
+    made = fit(cluster, ProfileJ(**FLAGSHIP), put_data(named, Store.at(tmp_path / "store")), tmp_path / "there")
+    assert model_arrays(made) == mine
+    assert load(made).catalog_.rating_range == (0, 10)
 
 
 def test_the_flagship_learns_from_a_folder_that_nobody_reads_whole(

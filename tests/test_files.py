@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import json
 import pickle
 import tracemalloc
+from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
@@ -13,10 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whyrank.data import Triplets, read, write
+from whyrank.data.columns import seconds
+from whyrank.data.compressed import _zstd_size
 from whyrank.data.extra import read_extra, write_extra
 from whyrank.data.parquet import check_parquet
 from whyrank.data.problems import Problems
-from whyrank.errors import DataError
+from whyrank.errors import DataError, ParameterError
 
 HEAD = "user,item,explanation\n"
 
@@ -81,7 +85,7 @@ BAD = {
     "list.jsonl": (b'{"user":"a","item":"b","explanation":"c"}\n[1]\n', "row 2: not a JSON object"),
     "bytes.jsonl": (b'{"user":"a","item":"b","explanation":"c"}\n{"user":"\xff"}\n', "row 2: undecodable bytes"),
     "torn.parquet": (b"PAR1 and then nothing", "not a readable Parquet file"),
-    "torn.csv.gz": (gzip.compress(HEAD.encode() + b"a,b,c\n" * 99)[:40], "cannot be read|empty|no triplets|missing"),
+    "torn.csv.gz": (gzip.compress(HEAD.encode() + b"a,b,c\n" * 99)[:40], "row 45: cut short or damaged"),
     "what.xyz": (b"?", "unknown kind of file"),
 }
 
@@ -215,3 +219,186 @@ def test_input_files_are_never_changed(tmp_path: Path, tiny: Triplets) -> None:
     pl.read_parquet(path)
     read(path)
     assert path.read_bytes() == before
+
+
+ROWS = "".join(f"u{row},i{row % 7},e{row % 5}\n" for row in range(3000))
+
+
+def test_a_column_named_record_counts_only_when_it_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("record,user,item,explanation\n1,ann,inn,quiet\n1,bob,spa,warm\n2,ann,inn,clean\n")
+    assert read(path).frame().rows() == [("ann", "inn", "clean"), ("ann", "inn", "quiet"), ("bob", "spa", "warm")]
+    with pytest.raises(DataError, match=r"row 2, column 'record': record 1 has another user or item"):
+        read(path, columns={"record": "record"})
+    path.write_text("visit,user,item,explanation\n2,ann,inn,quiet\n1,ann,inn,warm\n2,ann,inn,clean\n")
+    assert read(path, columns={"record": "visit"}).records == 2
+    with pytest.raises(DataError, match="column 'nowhere': missing column"):
+        read(path, columns={"record": "nowhere"})
+    frame = pl.DataFrame({"user": ["a", "b"], "item": ["x", "y"], "explanation": ["e", "f"], "record": [1, 1]})
+    assert Triplets.from_frame(frame).records == 2
+    with pytest.raises(DataError, match="record 1 has another user"):
+        Triplets.from_frame(frame, record="record")
+
+
+@pytest.mark.parametrize("values", [["1", "one"], [1, None], [1.5, 2.0], [[1], [2]]], ids=str)
+def test_records_are_whole_numbers(values: list[object]) -> None:
+    frame = pl.DataFrame({"user": ["a", "a"], "item": ["x", "x"], "explanation": ["e", "f"], "record": values})
+    with pytest.raises(DataError, match="a whole number in every row"):
+        Triplets.from_frame(frame, record="record")
+
+
+ODD_COLUMNS = {
+    "list": [["a"], ["b"]],
+    "array": pl.Series([["a"], ["b"]], dtype=pl.Array(pl.String, 1)),
+    "struct": [{"a": 1}, {"a": 2}],
+    "duration": [timedelta(1), timedelta(2)],
+    "binary": [b"\xff", b"\xfe"],
+}
+
+
+@pytest.mark.parametrize("kind", ODD_COLUMNS)
+@pytest.mark.parametrize("name", ["user", "explanation", "text", "rating", "time", "sentence", "record"])
+def test_columns_of_odd_types_are_named(tmp_path: Path, kind: str, name: str) -> None:
+    plain = {"user": ["a", "b"], "item": ["x", "y"], "explanation": ["e", "f"]}
+    path = tmp_path / "t.parquet"
+    pl.DataFrame(plain | {name: ODD_COLUMNS[kind]}).write_parquet(path)
+    columns = {"record": "record"} if name == "record" else None
+    for on_error in ("raise", "skip"):
+        with pytest.raises(DataError, match=rf"t.parquet, column '{name}': a column of type"):
+            read(path, columns=columns, on_error=on_error)
+
+
+def test_texts_as_bytes_are_texts(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pl.DataFrame({"user": [b"a"], "item": ["x"], "explanation": ["e"]}).write_parquet(path)
+    assert read(path).users.ids.to_list() == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("opened", "swallowed"), [('u,i,"e\n', ""), ('u,"i,e\n', ""), ('u,i,"e\n', 'v,j,"f\n'), ('u,i,"e" f\n', "")]
+)
+def test_a_quote_that_is_not_closed_costs_its_own_row_alone(tmp_path: Path, opened: str, swallowed: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"{HEAD}a,b,c\n{opened}{ROWS}{swallowed}")
+    with pytest.raises(DataError, match=r"row 3: broken row: .*quotes that close"):
+        read(path)
+    problems = Problems("skip")
+    assert len(read(path, on_error=problems)) == 3001
+    assert problems.counts == {"broken row": 1 + bool(swallowed)}
+
+
+def test_rows_of_several_lines_and_quotes_inside_of_words_are_read_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(HEAD + 'a,b,"two\nlines ""said"""\na,b,5" pipe\na,b,c,d\n')
+    problems = Problems("skip")
+    assert read(path, on_error=problems).explanations.ids.to_list() == ['5" pipe', 'two\nlines "said"']
+    assert problems.counts == {"wrong number of columns": 1}
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.jsonl"])
+def test_what_stands_behind_a_nul_is_kept(tmp_path: Path, name: str) -> None:
+    row = '{"user":"a","item":"b","explanation":"c\\u0000d"}\n{\n' if "json" in name else HEAD + "a,b,c\0d\na,b\n"
+    (tmp_path / name).write_bytes(gzip.compress(row.encode()) if name.endswith("gz") else row.encode())
+    assert read(tmp_path / name, on_error="skip").explanations.ids.to_list() == ["c\0d"]
+
+
+@pytest.mark.parametrize("other", ["", "{broken\n"])
+@pytest.mark.parametrize(
+    ("number", "text"), [("1.0", "1"), ("1", "1"), ("1.10", "1.1"), ("1e30", "1" + "0" * 30), ("1e-7", "0.0000001")]
+)
+def test_a_number_as_an_id_reads_the_same_whatever_stands_in_other_lines(
+    tmp_path: Path, number: str, text: str, other: str
+) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(f'{{"user":{number},"item":"b","explanation":"c"}}\n{other}')
+    assert read(path, on_error="skip").users.ids.to_list() == [text]
+
+
+@pytest.mark.parametrize("half", ["\\ud800", "a\\ud800b", "\\udc00"])
+def test_half_a_character_is_undecodable(tmp_path: Path, half: str) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(f'{{"user":"a","item":"b","explanation":"c"}}\n{{"user":"{half}","item":"b","explanation":"c"}}\n')
+    with pytest.raises(DataError, match="row 2: undecodable"):
+        read(path)
+    assert read(path, on_error="skip").users.ids.to_list() == ["a"]
+
+
+def test_time_zones_count() -> None:
+    texts = ["2020-01-01T00:00:00", "2020-01-01 00:00:00Z", "2020-01-01T02:00:00+02:00", "2019-12-31 18:30:00.5-0530"]
+    texts += ["2020-01-01", "1577836800", "2020-01-01 00:00 UTC", "2020-01-01T01:00+01:00"]
+    assert set(seconds(pl.Series("time", texts)).tolist()) == {1577836800}
+    with pytest.raises(DataError, match="row 1, column 'time': not a time"):
+        seconds(pl.Series("time", ["2020-01-01T00:00:00 Mars"]))
+
+
+def test_whole_rows_of_a_gzip_file_that_was_cut_short_can_be_kept(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress((HEAD + ROWS).encode())[:-2000])
+    with pytest.raises(DataError, match="cut short or damaged"):
+        read(path)
+    problems = Problems("skip")
+    taken = read(path, on_error=problems)
+    assert 1000 < taken.records < 3000
+    assert set(taken.frame().rows()) <= {tuple(row.split(",")) for row in ROWS.split()}  # no half of a row
+    assert problems.counts == {"cut short or damaged": 1}
+
+
+def a_bomb(name: str, megabytes: int) -> bytes:
+    """A header and one endless row; few bytes when compressed."""
+    content = HEAD.encode() + b"a,b," + b"c" * (megabytes << 20)
+    if name.endswith(".gz"):
+        return gzip.compress(content, 9)
+    buffer = io.BytesIO()
+    pl.DataFrame({"user,item,explanation": [content.decode()[len(HEAD) :]]}).write_csv(
+        buffer, quote_style="never", compression="zstd", check_extension=False
+    )
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.csv.zst"])
+def test_a_file_that_grows_too_much_is_refused_before_it_is_read(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).write_bytes(a_bomb(name, 3))
+    monkeypatch.setattr("whyrank.data.compressed.SMALL", 1 << 20)
+    with pytest.raises(DataError, match=r"grows to more than 1 MB when decompressed .*--max-expansion"):
+        read(tmp_path / name)
+    assert len(read(tmp_path / name, max_expansion=100_000)) == 1
+    with pytest.raises(ParameterError, match="max_expansion"):
+        read(tmp_path / name, max_expansion=0)
+
+
+@given(st.binary(max_size=100))
+def test_any_bytes_have_a_size_when_decompressed(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.mktemp("zst") / "t.csv.zst"
+    path.write_bytes(b"\x28\xb5\x2f\xfd" + content)
+    assert _zstd_size(path, 1 << 30) >= 0
+
+
+@pytest.mark.parametrize("more", ["", "\xff"])
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.csv.gz"])
+def test_a_mark_before_utf_8_is_no_part_of_the_first_line(tmp_path: Path, name: str, more: str) -> None:
+    row = '{"user":"a","item":"b","explanation":"c"}\n' if "json" in name else HEAD + "a,b,c\n"
+    content = f"\ufeff{row}".encode() + more.encode("latin-1")
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    assert read(tmp_path / name, on_error="skip").users.ids.to_list() == ["a"]
+
+
+def test_rows_with_ratings_times_and_records_that_are_none_are_skipped_and_counted(tmp_path: Path) -> None:
+    rows = [
+        "a,b,c,5,2020-01-01,1",
+        "a,b,d,good,2020-01-01,1",
+        "a,b,e,,soon,1",
+        "a,b,f,3,,1",
+        "a,b,g,3,,one",
+        ",b,h,bad,,1",
+    ]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["user,item,explanation,rating,time,visit", *rows, ""]))
+    problems = Problems("skip")
+    taken = read(path, columns={"record": "visit"}, on_error=problems)
+    assert taken.explanations.ids.to_list() == ["c", "f"]
+    assert problems.counts == {"not a number": 1, "not a time": 1, "not the number of a record": 1, "empty id": 1}
+    path.write_text("\n".join(["user,item,explanation,rating", *(row[: row.index(",", 6)] for row in rows[:2]), ""]))
+    with pytest.raises(DataError, match="row 2, column 'rating': not a number: 'good'"):
+        read(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from functools import partial
@@ -13,11 +14,13 @@ import pytest
 
 import whyrank.data as data
 from whyrank.errors import DataError, ParameterError
+from whyrank.kernels import sentences as kernel
 from whyrank.mining import Mined, MiningRules, apply_review, paraphrases, write_review
 from whyrank.mining import mine as mine_any
 from whyrank.mining.clean import clean_texts
 from whyrank.mining.pool import explanation_id, specificity
 from whyrank.mining.reviews import parse_times
+from whyrank.mining.sentences import Cutter, as_bytes
 from whyrank.mining.tags import head_noun, is_negated, singular, tag_texts
 
 mine = partial(mine_any, unit="clauses")
@@ -267,10 +270,14 @@ def test_bad_rows_are_named_or_counted(tmp_path: Path) -> None:
 
 def test_a_ragged_csv_is_named_by_its_row_or_skipped_over(tmp_path: Path) -> None:
     path = tmp_path / "ragged.csv"
-    path.write_text('user,item,text\na,x,"Great\npool"\nb,x,Great pool,more,more\nc,x,Great pool\n', "utf-8")
-    with pytest.raises(DataError, match=r"ragged.csv, row 2: .*as many fields"):
+    path.write_text(
+        'user,item,text\na,x,"Great\npool"\nb,x,Great pool,more,more\nc,x,Great pool\nd,x,Great pool\n', "utf-8"
+    )
+    with pytest.raises(DataError, match=r"ragged.csv, row 4: wrong number of columns: 5"):
         mine(path, min_count=1)
-    assert mine(path, min_count=1, on_error="skip").explanations["count"].to_list() == [2]
+    skipped = mine(path, min_count=1, on_error="skip")
+    assert skipped.explanations["count"].to_list() == [2]
+    assert (skipped.reviews, skipped.rejected) == (4, {"wrong number of columns": 1})
 
 
 @pytest.mark.parametrize(
@@ -488,3 +495,82 @@ def test_progress_is_told_stage_by_stage() -> None:
         "tagging sentences",
         "describing explanations",
     ]
+
+
+def test_a_cut_gzip_and_an_open_quote_cost_their_own_rows_alone(tmp_path: Path) -> None:
+    rows = "".join(f"u{n},i{n},Great pool number {n}\n" for n in range(3000))
+    opened = tmp_path / "open.csv"
+    opened.write_text(f'user,item,text\na,x,"Great pool\n{rows}', "utf-8")
+    with pytest.raises(DataError, match=r"open.csv, row 2: broken row"):
+        mine(opened)
+    skipped = mine(opened, on_error="skip", min_count=1, min_users=1)
+    assert (skipped.reviews, skipped.rejected) == (3001, {"broken row": 1})
+    lines = "".join(json.dumps({"user": f"u{n}", "item": "x", "text": f"Great pool {n}"}) + "\n" for n in range(3000))
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gzip.compress(lines.encode())[:-3000])
+    with pytest.raises(DataError, match="cut short or damaged"):
+        mine(cut)
+    kept = mine(cut, on_error="skip", min_count=1, min_users=1)
+    assert 1000 < kept.reviews < 3000
+    assert kept.rejected == {"cut short or damaged": 1}
+
+
+def test_odd_columns_and_ratings_of_reviews_are_typed_errors_or_unknown(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(DataError, match=r"column 'text': a column of type List"):
+        mine(reviews().with_columns(text=pl.lit([["a"]]).first()))
+    odd = reviews().with_columns(rating=pl.Series([float("inf"), 7.0, *[4.0] * 118]))
+    assert mine(odd, rating_range=(1, 5)).frame()["rating"].drop_nulls().unique().to_list() == [4.0]
+    assert "2 ratings outside of the scale 1 to 5" in caplog.text
+    zoned = mine(reviews().with_columns(time=pl.lit("2016-03-09T23:12:11+01:00")))
+    assert zoned.frame()["time"].unique().to_list() == [1457561531]
+
+
+def test_a_bomb_of_reviews_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = tmp_path / "bomb.jsonl.gz"
+    bomb.write_bytes(gzip.compress(b'{"user":"a","item":"b","text":"' + b"a " * (1 << 20) + b'"}\n'))
+    monkeypatch.setattr("whyrank.data.compressed.SMALL", 1 << 20)
+    with pytest.raises(DataError, match="grows to more than 1 MB"):
+        mine(bomb)
+
+
+def test_every_sentence_of_a_review_finds_room_and_is_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One letter and a comma are the shortest sentence; room for fewer would be written beyond."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    cutter = Cutter.of(MiningRules(min_words=1, first_person=(), openers=(), articles=(), english=0.0))
+    found = cutter.cut(pl.DataFrame({"title": ["", ""], "text": [",".join(letters * 2), ",".join(letters)]}))
+    assert np.bincount(found.reviews).tolist() == [len(letters)] * 2
+    assert len(np.unique(found.keys)) == len(letters)
+    assert found.counts[kernel.REPEATED] == len(letters)
+    monkeypatch.setattr(kernel, "split_sentences", kernel.split_sentences.py_func)  # which looks at bounds
+    assert len(cutter.cut(pl.DataFrame({"title": [""], "text": [",".join(letters)]})).keys) == len(letters)
+
+
+def test_vader_never_sees_a_long_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time grows with the square of the number of words."""
+    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+    seen = []
+    monkeypatch.setattr(
+        SentimentIntensityAnalyzer,
+        "polarity_scores",
+        lambda self, text: {"compound": float(not seen.append(len(text)))},
+    )
+    endless = " ".join(["the room was great and the pool is nice"] * 3000)
+    result = mine(pl.DataFrame({"user": list("abcde"), "item": list("xyxyx"), "text": [endless] * 5}))
+    assert result.explanations["text"].to_list() == [endless]
+    assert max(seen) <= 1000
+
+
+def test_shingles_of_single_ampersands_find_room() -> None:
+    cutter = Cutter.of(MiningRules())
+    text, starts, lengths = as_bytes(pl.Series(["x&&b&&c&&d&&e&&f&&g"]))
+    arguments = text, starts, lengths, cutter.classes, cutter.articles, 2
+    indptr, shingles = kernel.sentence_shingles.py_func(*arguments)  # which looks at bounds
+    assert [each.tolist() for each in kernel.sentence_shingles(*arguments)] == [indptr.tolist(), shingles.tolist()]
+    assert np.diff(indptr).tolist() == [13]
+
+
+def test_a_mark_before_utf_8_is_no_part_of_the_first_review(mined: Mined, tmp_path: Path) -> None:
+    lines = "".join(json.dumps(row) + "\n" for row in reviews().to_dicts())
+    (tmp_path / "marked.jsonl").write_text(f"\ufeff{lines}", "utf-8")
+    assert mine(tmp_path / "marked.jsonl").frame().equals(mined.frame())

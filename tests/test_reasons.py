@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whyrank.data import CSR, Split, Triplets
-from whyrank.errors import DataError, ParameterError
+from whyrank.data.tables import write_table
+from whyrank.errors import DataError, ParameterError, WhyrankError
 from whyrank.evaluation import beyond
 from whyrank.kernels.neighbours import jaccard, neighbours
 from whyrank.models import BPER, COUNTS, POP, RAND, SHARE, Profile
@@ -285,3 +288,26 @@ def test_random_reasons_stay_random_among_those_that_are_allowed(
     for pair, rows in expected.group_by("user", "item", maintain_order=True):
         mine = found.filter((pl.col("user") == pair[0]) & (pl.col("item") == pair[1]))
         assert mine["explanation"].to_list() == rows["explanation"].to_list()[:4]
+
+
+@pytest.mark.parametrize("name", ["pairs.csv", "pairs.tsv", "pairs.jsonl", "pairs.csv.gz", "pairs.parquet"])
+def test_damaged_pairs_are_typed_errors_and_leave_nothing_behind(model: BPER, tmp_path: Path, name: str) -> None:
+    """Every tenth byte of a file of pairs, and every end of it."""
+    pairs = pl.DataFrame({"user": ["u000001", "u000002"] * 20, "item": ["i00001", "i00002"] * 20})
+    write_table(pairs, tmp_path / name)
+    sound = (tmp_path / name).read_bytes()
+    for at in range(0, len(sound), max(1, len(sound) // 40)):
+        for damaged in (sound[:at] + bytes([sound[at] ^ 255]) + sound[at + 1 :], sound[:at]):
+            (tmp_path / name).write_bytes(damaged)
+            with contextlib.suppress(WhyrankError):
+                explain_file(model, tmp_path / name, tmp_path / "out.parquet", 1)
+            (tmp_path / "out.parquet").unlink(missing_ok=True)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("odd", [[["a"]], [timedelta(1)], [b"\xff"], [{"a": 1}]], ids=str)
+def test_pairs_in_columns_of_odd_types_are_typed_errors(model: BPER, tmp_path: Path, odd: list[object]) -> None:
+    pl.DataFrame({"user": odd, "item": ["i00001"]}).write_parquet(tmp_path / "pairs.parquet")
+    with pytest.raises(DataError, match=r"pairs\.parquet"):
+        explain_file(model, tmp_path / "pairs.parquet", tmp_path / "out.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.parquet"]

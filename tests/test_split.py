@@ -133,3 +133,17 @@ def test_an_extra_folder_with_index_files_is_a_split(data: Triplets, tmp_path: P
 def test_bad_options_are_refused(data: Triplets, options: dict[str, object]) -> None:
     with pytest.raises(ParameterError):
         data.split(**options)
+
+
+def test_a_split_that_cannot_keep_its_shares_says_what_it_gives(
+    data: Triplets, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = {"user": [f"u{n}" for n in range(40)], "item": [f"i{n % 9}" for n in range(40)], "explanation": ["e"] * 40}
+    sparse = Triplets.from_frame(pl.DataFrame(rows))
+    for part in splits(sparse, 3):
+        assert len(part.test_records) == 0
+    assert caplog.text.count("the split has 0 test and 0 validation records, not 12 and 3") == 1
+    caplog.clear()
+    sparse.split(method="hash")
+    data.split()
+    assert not caplog.text

@@ -13,7 +13,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
 from whyrank.mining import Mined, MiningRules, StatementRules, apply_review, mine, write_review
 from whyrank.mining.quotes import read_quotes
-from whyrank.mining.statements import scores_of, thresholds
+from whyrank.mining.statements import thresholds
 
 PRAISE = ("The bed was really comfortable.", "Comfy beds!", "We had a comfortable bed and a quiet room.")
 BLAME = ("The bed was not comfortable.", "The walls were thin and the bed was hard.", "There was no hot water.")
@@ -106,11 +106,16 @@ def test_ratings_decide_where_words_do_not() -> None:
     assert signs["battery life"] == 1
 
 
-def test_one_rating_outside_the_scale_does_not_stretch_it() -> None:
-    plain = [5.0, 4.0, 1.0, 2.0] * 30
-    scores = scores_of(pl.Series([*plain, 26.0, float("inf")]), None)
-    assert scores[:120].to_list() == pytest.approx(scores_of(pl.Series(plain), None).to_list())
-    assert scores[120:].to_list() == [None, None]
+def test_one_rating_outside_the_scale_does_not_stretch_it(mined: Mined) -> None:
+    broken = reviews().with_columns(
+        rating=pl.when(pl.int_range(pl.len()) == 0)
+        .then(26.0)
+        .when(pl.int_range(pl.len()) == 1)
+        .then(float("inf"))
+        .otherwise("rating")
+    )
+    assert mine(broken).explanations["polarity"].equals(mined.explanations["polarity"])
+    assert mine(broken).explanations["rating"].max() <= 5
 
 
 def test_thresholds_follow_the_size_of_the_data() -> None:
@@ -202,5 +207,5 @@ def test_rules_and_units_that_do_not_fit_are_refused(mined: Mined) -> None:
     with pytest.raises(ParameterError):
         mine(reviews(10), unit="clauses", pool=mined)
     with pytest.raises(ParameterError):
-        StatementRules(rating_range=(5, 1))
+        StatementRules(min_count=0)
     assert isinstance(mine(reviews(), unit="clauses").rules, MiningRules)

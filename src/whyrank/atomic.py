@@ -10,9 +10,9 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from whyrank.errors import ArtifactError, WhyrankError
 
@@ -21,28 +21,45 @@ PART = ".part"
 
 
 class Marker(NamedTuple):
-    """The file by which folders of a kind are known: a JSON object with some member, where one is named."""
+    """How folders of a kind are known, and which of their files are ours; others stay when a folder is replaced."""
 
-    file: str
-    member: str | None = None
+    file: str  # the one that says what the folder is
+    own: str = ".*"  # a pattern of the names of files that are ours, seen from the folder
+    check: Callable[[Path], bool] | None = None  # whether that is a folder of ours; None: its file is enough
 
     def marks(self, folder: Path) -> bool:
-        if self.member is None:
-            return (folder / self.file).is_file()
-        try:
-            document = json.loads((folder / self.file).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            return False
-        return isinstance(document, dict) and self.member in document
+        return (folder / self.file).is_file() if self.check is None else self.check(folder)
+
+
+def json_object(file: Path) -> dict[str, Any]:
+    """The JSON object in a file, empty if there is none."""
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 @contextlib.contextmanager
 def new_file(path: str | Path) -> Iterator[Path]:
-    """Yield a path to write to; what was written there takes the place of `path` when the block ends well."""
+    """Yield a path to write to; what was written there takes the place of `path` when the block ends well.
+
+    A link stays one and shows the new file, and a file keeps its mode. What is no file (a pipe, a device) is written
+    to in the end.
+    """
     path = Path(path)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with writing(path), tempfile.TemporaryDirectory(prefix="whyrank-") as folder:
+            yield Path(folder) / path.name
+            with (Path(folder) / path.name).open("rb") as made, path.open("wb") as output:
+                shutil.copyfileobj(made, output)
+        return
+    path = path.resolve()
     with _aside(path) as aside:
         yield aside
         _sync(aside)
+        if path.exists():
+            shutil.copymode(path, aside)
         os.replace(aside, path)
 
 
@@ -50,7 +67,8 @@ def new_file(path: str | Path) -> Iterator[Path]:
 def new_folder(path: str | Path, marker: Marker) -> Iterator[Path]:
     """Yield a fresh folder; put it in the place of `path` when the block ends well.
 
-    Only an empty folder or one of the same kind, which `marker` tells, gives way to it.
+    Only an empty folder or one of the same kind, which `marker` tells, gives way to it. What is in that one beside the
+    files of its kind is in the new one, too.
     """
     path = Path(path).resolve()  # a link stays one, and shows the new folder
     check_place(path, marker)
@@ -61,7 +79,11 @@ def new_folder(path: str | Path, marker: Marker) -> Iterator[Path]:
             if file.is_file():
                 _sync(file)
         check_place(path, marker)
-        _swap_in(aside, path)
+        if path.exists():
+            _keep_others(path, aside, marker)
+        old = _swap_in(aside, path)
+        if old is not None:
+            _keep_others(old, path, marker)  # what came in between
 
 
 def check_place(path: str | Path, marker: Marker) -> None:
@@ -73,6 +95,26 @@ def check_place(path: str | Path, marker: Marker) -> None:
         raise ArtifactError(
             f"{path}: holds other things, which would be lost; name a new folder, or one with a {marker.file} of ours"
         )
+
+
+def _keep_others(old: Path, new: Path, marker: Marker) -> None:
+    """Put what is not ours of an older folder into the new one; files that are in both keep their modes."""
+    shutil.copymode(old, new)
+    for file in sorted(old.rglob("*")):
+        name = file.relative_to(old)
+        target = new / name
+        if file.is_dir() and not file.is_symlink():
+            if not any(file.iterdir()):
+                target.mkdir(parents=True, exist_ok=True)
+        elif re.fullmatch(marker.own, name.as_posix()):
+            if target.is_file():
+                shutil.copymode(file, target)
+        elif not os.path.lexists(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(file, target, follow_symlinks=False)
+            except OSError:  # not every file system has links
+                shutil.copy2(file, target, follow_symlinks=False)
 
 
 @contextlib.contextmanager
@@ -161,15 +203,16 @@ def _sync(file: Path) -> None:
         os.close(handle)
 
 
-def _swap_in(aside: Path, path: Path) -> None:
-    """Rename the folder `aside` to `path`; an old folder there changes places with it in one step where Linux can."""
+def _swap_in(aside: Path, path: Path) -> Path | None:
+    """Rename the folder `aside` to `path`; where an old one is now. They change places in one step where Linux can."""
     if not path.exists():
         os.rename(aside, path)
-        return
+        return None
     libc = ctypes.CDLL(None, use_errno=True)
     exchange = getattr(libc, "renameat2", None)
     if exchange is not None and exchange(AT_FDCWD, bytes(aside), AT_FDCWD, bytes(path), RENAME_EXCHANGE) == 0:
-        return
+        return aside
     old = aside.with_name(f"{aside.name}.old")
     os.rename(path, old)
     os.rename(aside, path)
+    return old

@@ -14,16 +14,26 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.atomic import Marker, new_folder
+from whyrank.atomic import Marker, json_object, new_folder
 from whyrank.data.tables import UNREADABLE
 from whyrank.errors import ArtifactError
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-MARKER = Marker(MANIFEST, "kind")
 # For arrays of any other type or layout, kernels would be compiled anew, which takes long.
 TYPES = (np.float32, np.float64, np.int32, np.int64, np.uint8)
 FILE_NAME = re.compile(r"(arrays/[A-Za-z0-9_.-]+\.npy|tables/[A-Za-z0-9_.-]+\.arrow)")
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether a folder is one of ours: its manifest lists files with checksums as `save` does."""
+    manifest = json_object(folder / MANIFEST)
+    files = manifest.get("files")
+    known = isinstance(manifest.get("kind"), str) and isinstance(manifest.get("format"), int)
+    return known and isinstance(files, dict) and bool(files) and all(FILE_NAME.fullmatch(name) for name in files)
+
+
+MARKER = Marker(MANIFEST, rf"manifest\.json|metrics\.json|{FILE_NAME.pattern}", is_saved)
 
 
 @dataclass(frozen=True)
@@ -133,7 +143,7 @@ def _load_array(file: Path) -> NDArray[np.generic]:
 
 def _load_table(file: Path) -> pl.DataFrame:
     try:
-        return pl.read_ipc(file)
+        return pl.scan_ipc(file, glob=False).collect()
     except UNREADABLE as error:
         raise ArtifactError(f"{file}: is not a readable table") from error
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -51,6 +53,16 @@ Columns = Annotated[
 OnErrorOption = Annotated[
     str, typer.Option("--on-error", help="raise: stop at the first bad row. skip: count and report.")
 ]
+RatingRange = Annotated[
+    str | None,
+    typer.Option(
+        help="The scale of ratings, LOW:HIGH; recognised from the ratings unless given. Others count as unknown."
+    ),
+]
+EXPANSION = 100.0  # as in whyrank.data.compressed, which would take long to import here
+MaxExpansion = Annotated[
+    float, typer.Option(help="How many times larger a compressed file may become; 64 MB are always allowed.")
+]
 Seed = Annotated[int, typer.Option(help="Every random choice comes from it.")]
 Threads = Annotated[
     int | None, typer.Option(help="Threads; all cores unless given. They never change the result.", min=1)
@@ -80,17 +92,33 @@ def command(name: str, example: str) -> Callable[[Callable[..., None]], Callable
     return app.command(name, epilog=f"Example: `{example}`")
 
 
+# What a terminal would obey instead of showing: control characters, marks that change the direction of writing; and
+# halves of characters, which cannot be written.
+UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def safe(text: str) -> str:
+    """A text that a terminal only shows, whoever wrote it; what it would obey is written as Python writes it."""
+    return UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 def console(*, stderr: bool = False) -> Console:
-    """Where people read."""
+    """Where people read; every text, cell and title goes through here, is made safe, and is never read as markup."""
     from rich.console import Console
+    from rich.text import Text
+
+    class SafeConsole(Console):
+        def render_str(self, text: str, **settings: Any) -> Text:
+            return super().render_str(safe(text), **settings)
 
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
-    return Console(stderr=stderr, highlight=False, width=width)
+    return SafeConsole(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 
 def print_json(value: object) -> None:
     """One JSON object on standard output; numbers that JSON does not know become null."""
-    typer.echo(json.dumps(_plain(value), ensure_ascii=False))
+    document = json.dumps(_plain(value), ensure_ascii=False)
+    typer.echo(UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", document))
 
 
 def note(text: str) -> None:
@@ -111,13 +139,13 @@ def progress(quiet: bool = False) -> Iterator[Progress]:
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("eta"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[remark]}"),
+        TextColumn("{task.fields[remark]}", markup=False),
     )
     from whyrank.cli.lines import Lines
 
@@ -157,7 +185,21 @@ def warn_first_run() -> None:
         note("compiling kernels: once after an installation, some ten seconds")
 
 
-def read_data(path: Path, columns: str | None = None, on_error: str = "raise", number: int = 1) -> Triplets:
+class Notes(logging.Handler):
+    """Warnings of the library as remarks."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(f"warning: {record.getMessage()}")
+
+
+def read_data(
+    path: Path,
+    columns: str | None = None,
+    on_error: str = "raise",
+    number: int = 1,
+    rating_range: str | None = None,
+    max_expansion: float = EXPANSION,
+) -> Triplets:
     """Read triplets as every command does, and say what was skipped."""
     from whyrank.data import read
     from whyrank.data.split import is_split
@@ -165,7 +207,14 @@ def read_data(path: Path, columns: str | None = None, on_error: str = "raise", n
     problems = new_problems(on_error)
     if is_split(path):
         note(f"{path}: the training part of split {number}")
-    triplets = read(path, columns=parse_columns(columns), on_error=problems, number=number)
+    triplets = read(
+        path,
+        columns=parse_columns(columns),
+        on_error=problems,
+        number=number,
+        rating_range=parse_range(rating_range),
+        max_expansion=max_expansion,
+    )
     report_problems(problems)
     return triplets
 
@@ -193,6 +242,17 @@ def parse_columns(text: str | None) -> dict[str, str | int] | None:
     }
 
 
+def parse_range(text: str | None) -> tuple[float, float] | None:
+    """`1:5` as two numbers."""
+    if text is None:
+        return None
+    try:
+        low, high = (float(each) for each in text.split(":"))
+    except ValueError:
+        raise ParameterError(f"--rating-range takes LOW:HIGH, 1:5 for example, not {text!r}") from None
+    return low, high
+
+
 def parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
     """Texts `name=value` as a mapping."""
     pairs = {}
@@ -208,6 +268,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; bad input is one line on standard error and exit code 2."""
     import whyrank.cli.commands  # noqa: F401 - registers the commands
 
+    log = logging.getLogger("whyrank")
+    if not any(isinstance(handler, Notes) for handler in log.handlers):
+        log.addHandler(Notes())
     try:
         app(args=arguments)
         code = 0
@@ -224,7 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _fail(message: str) -> None:
-    typer.echo(typer.style("error: ", fg="red", bold=True) + " ".join(message.split("\n")), err=True)
+    typer.echo(typer.style("error: ", fg="red", bold=True) + safe(" ".join(message.split("\n"))), err=True)
 
 
 def _plain(value: Any) -> Any:

@@ -9,11 +9,14 @@ import typer
 
 from whyrank.atomic import check_place
 from whyrank.cli.app import (
+    EXPANSION,
     Columns,
     Data,
     Json,
+    MaxExpansion,
     Number,
     OnErrorOption,
+    RatingRange,
     RayAddress,
     Seed,
     command,
@@ -37,6 +40,8 @@ def describe_command(
     data: Data,
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
+    rating_range: RatingRange = None,
+    max_expansion: MaxExpansion = EXPANSION,
     examples: Annotated[int, typer.Option(help="How many example explanations.")] = 5,
     seed: Seed = 0,
     number: Number = 1,
@@ -45,7 +50,7 @@ def describe_command(
     """Describe a data set: sizes, density, long tails, examples."""
     from whyrank.data.describe import describe
 
-    description = describe(read_data(data, columns, on_error, number), examples, seed)
+    description = describe(read_data(data, columns, on_error, number, rating_range, max_expansion), examples, seed)
     if json:
         print_json(description.as_dict())
         return
@@ -111,6 +116,8 @@ def split_command(
     min_uses: Annotated[int, typer.Option(help="Keep explanations used at least so often.")] = 1,
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
+    rating_range: RatingRange = None,
+    max_expansion: MaxExpansion = EXPANSION,
     seed: Seed = 0,
     ray: RayAddress = None,
     json: Json = False,
@@ -120,15 +127,19 @@ def split_command(
     from whyrank.data.split import MARKER, SplitInfo, is_split
 
     if is_split(data):
-        raise ParameterError(f"{data}: is split already; its data are in {data / 'triplets.parquet'}")
+        raise ParameterError(
+            f"{data}: is split already; its data are in {data / 'triplets.parquet'} (--columns record=record)"
+        )
     check_place(output, MARKER)
     if ray is not None:
         if method != "hash" or repeats > 1 or max(min_user_pairs, min_item_pairs, min_uses) > 1:
             raise ParameterError("--ray splits file by file: use --method hash, one repeat and no least numbers")
+        if rating_range is not None:
+            raise ParameterError("--rating-range is for splits on one machine; --ray copies ratings as they are")
         info = SplitInfo(method=method, seed=seed, test=test, validation=validation, number=1)
         split_on_cluster(data, output, info, ray, columns, json)
         return
-    triplets = read_data(data, columns, on_error)
+    triplets = read_data(data, columns, on_error, 1, rating_range, max_expansion)
     if max(min_user_pairs, min_item_pairs, min_uses) > 1:
         triplets = triplets.filtered(user_pairs=min_user_pairs, item_pairs=min_item_pairs, explanation_uses=min_uses)
     parts = splits(triplets, repeats, seed=seed, test=test, validation=validation, method=method)  # type: ignore[arg-type]
@@ -140,8 +151,6 @@ def split_command(
         print_json({"split": output, "data": triplets.digest(), "splits": repeats, "records": counts})
     else:
         note(f"{triplets!r}")
-        if not counts["test"][0]:
-            note("no test records: every record is needed so that each user, item and explanation is in training")
         note(f"{parts[0]!r}" + (f" and {repeats - 1} more" if repeats > 1 else "") + f" -> {output}")
 
 
@@ -165,6 +174,8 @@ def convert_command(
     form: Annotated[str, typer.Option(help="auto, extra (pickle and text) or extra-text.")] = "auto",
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
+    rating_range: RatingRange = None,
+    max_expansion: MaxExpansion = EXPANSION,
     json: Json = False,
 ) -> None:
     """Write a data set in another form: CSV, TSV, JSON lines, Parquet (.gz, .zst) or an EXTRA folder."""
@@ -172,7 +183,7 @@ def convert_command(
 
     if form not in ("auto", "extra", "extra-text"):
         raise ParameterError(f"--form is {form!r}; use auto, extra or extra-text")
-    triplets = read_data(data, columns, on_error)
+    triplets = read_data(data, columns, on_error, 1, rating_range, max_expansion)
     write(triplets, output, form)  # type: ignore[arg-type]
     if json:
         print_json({"output": output, "triplets": len(triplets), "records": triplets.records})

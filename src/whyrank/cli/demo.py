@@ -46,7 +46,7 @@ def demo_command(
         print_json({"seconds": seconds, "report": report, "model": output / "model", **result.as_dict()})
         return
     out = console()
-    out.print(f"\n[bold]Done in {seconds:.0f} s.[/bold] The report: [bold]{report}[/bold]")
+    out.print(f"\nDone in {seconds:.0f} s. The report: {report}", style="bold")
     out.print("Next, with data of your own:")
     out.print("  whyrank mine your_reviews.jsonl.gz -o mined      (or any table of user, item, explanation)")
     out.print("  whyrank fit mined -o model && whyrank explain model --pairs pairs.parquet -o reasons.parquet")
@@ -63,7 +63,7 @@ class _Steps:
     def say(self, text: str) -> None:
         self.number += 1
         if not self.quiet:
-            self.out.print(f"[bold]{self.number}.[/bold] {text}")
+            self.out.print(f"{self.number}. {text}")
 
 
 def _save(folder: Path, model: Model, split: Split, threads: int | None) -> None:

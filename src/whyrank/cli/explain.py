@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 User = Annotated[str | None, typer.Option("--user", "-u", help="A user id.")]
 Count = Annotated[int, typer.Option("-n", help="How many.", min=1)]
 Grounded = Annotated[bool, typer.Option("--grounded", help="Only what someone has said of the item.")]
-PolarityOption = Annotated[str, typer.Option("--polarity", help="any, positive or negative (disrecommend).")]
+PolarityOption = Annotated[
+    str, typer.Option("--polarity", help="any, positive (nothing against the item) or negative.")
+]
 Diversity = Annotated[float, typer.Option(help="0: by score alone; towards 1: reasons unlike each other.")]
 Specificity = Annotated[float, typer.Option(help="Score minus this times log-popularity.")]
 Exclude = Annotated[list[str] | None, typer.Option(help="An explanation id that is never shown; may be repeated.")]

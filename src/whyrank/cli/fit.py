@@ -10,12 +10,15 @@ import typer
 
 from whyrank.atomic import check_place, sole_writer
 from whyrank.cli.app import (
+    EXPANSION,
     Columns,
     Data,
     Json,
+    MaxExpansion,
     ModelFolder,
     Number,
     OnErrorOption,
+    RatingRange,
     RayAddress,
     StoreUrl,
     Threads,
@@ -53,6 +56,8 @@ def fit_command(
     threads: Threads = None,
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
+    rating_range: RatingRange = None,
+    max_expansion: MaxExpansion = EXPANSION,
     number: Number = 1,
     ray: RayAddress = None,
     store: StoreUrl = None,
@@ -67,10 +72,13 @@ def fit_command(
     from whyrank.training import History, Run
 
     chosen = make_model(model, settings, config)
+    if is_split(data) and rating_range is not None:
+        raise ParameterError(f"{data}: is split already; give --rating-range to whyrank split")
     if plan:
         from whyrank.cluster.plan import plan_fit
 
-        planned = plan_fit(chosen, read_data(data, columns, on_error, number), machines, cores)
+        triplets = read_data(data, columns, on_error, number, rating_range, max_expansion)
+        planned = plan_fit(chosen, triplets, machines, cores)
         if json:
             print_json(planned.as_dict())
         else:
@@ -80,11 +88,13 @@ def fit_command(
         raise ParameterError("-o is missing: the model folder to write")
     check_place(output, MARKER)
     if ray is not None:
+        if rating_range is not None:
+            raise ParameterError("--rating-range is for fits on one machine; give it to whyrank split or convert")
         fit_on_cluster(chosen, data, output, ray, store, resume, threads, columns, on_error, number, json)
         return
     warn_first_run()
     split = read_split(data, number) if is_split(data) else None
-    triplets = split.train if split else read_data(data, columns, on_error, number)
+    triplets = split.train if split else read_data(data, columns, on_error, number, rating_range, max_expansion)
     checkpoint = output.parent / f".{output.name}.checkpoint"
     if checkpoint.exists() and not resume:
         note("an earlier run was interrupted; this one begins anew, --resume would have gone on from there")

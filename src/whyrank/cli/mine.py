@@ -9,9 +9,12 @@ import typer
 
 from whyrank.atomic import check_place, sole_writer
 from whyrank.cli.app import (
+    EXPANSION,
     Columns,
     Json,
+    MaxExpansion,
     OnErrorOption,
+    RatingRange,
     RayAddress,
     Threads,
     command,
@@ -19,13 +22,15 @@ from whyrank.cli.app import (
     note,
     parse_columns,
     parse_pairs,
+    parse_range,
     print_json,
     progress,
     told_if_interrupted,
 )
-from whyrank.errors import MissingExtra, ParameterError
+from whyrank.errors import DataError, MissingExtra, ParameterError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import TaskID
 
     from whyrank.mining import Mined
@@ -48,9 +53,6 @@ def mine_command(
     titles: Annotated[
         Path | None, typer.Option(help="Names of items, a table with columns item and title: not aspects of them.")
     ] = None,
-    rating_range: Annotated[
-        str | None, typer.Option(help="The lowest and the highest rating, 1:5; recognized unless given.")
-    ] = None,
     extra: Annotated[bool, typer.Option("--extra", help="EXTRA's rules and nothing else.")] = False,
     pool: Annotated[
         Path | None, typer.Option(help="A mined folder to carry on: its explanations keep their ids.")
@@ -62,6 +64,8 @@ def mine_command(
     ] = None,
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
+    rating_range: RatingRange = None,
+    max_expansion: MaxExpansion = EXPANSION,
     threads: Threads = None,
     ray: RayAddress = None,
     json: Json = False,
@@ -78,8 +82,6 @@ def mine_command(
         raise ParameterError("--extra mines clauses; leave out --unit statements")
     clauses = extra or unit == "clauses" or (unit is None and pool is not None and Mined.read(pool).unit == "clauses")
     chosen = _settings(settings, MiningRules if clauses else StatementRules)
-    if rating_range is not None:
-        chosen["rating_range"] = _range(rating_range)
     base = MiningRules.extra() if extra else None
     with sole_writer(output), told_if_interrupted(lambda: "nothing was written"), progress(json) as bar:
         tasks: dict[str, TaskID] = {}
@@ -94,8 +96,8 @@ def mine_command(
             from whyrank.cluster.session import connect
             from whyrank.cluster.statements import mine_statement_files
 
-            if pool is not None:
-                raise ParameterError("--pool carries a pool on one machine; leave out --ray")
+            if pool is not None or rating_range is not None:
+                raise ParameterError("--pool and --rating-range are for one machine; leave out --ray")
             place = output.parent / f".{output.name}.ray"
             with connect(ray) as cluster:
                 if clauses:
@@ -133,10 +135,16 @@ def mine_command(
                 progress=tell,
                 on_error=on_error,  # type: ignore[arg-type]
                 pool=pool,
+                rating_range=parse_range(rating_range),
+                max_expansion=max_expansion,
                 **chosen,
             )
         if review is not None and review.is_file():
             mined = apply_review(mined, review)
+        if not mined.explanations.height:
+            if rules:
+                _show_rules(mined, console(stderr=True))
+            raise DataError("no explanation was found, so none was written", expected="more reviews, or other rules")
         mined.write(output)
     if review is not None and not review.is_file():
         write_review(mined, review)
@@ -145,14 +153,6 @@ def mine_command(
         print_json({"output": output, **mined.summary()})
     else:
         _show(mined, output, rules)
-
-
-def _range(text: str) -> tuple[float, float]:
-    try:
-        low, high = (float(part) for part in text.split(":"))
-    except ValueError:
-        raise ParameterError(f"--rating-range is {text!r}; use two numbers such as 1:5") from None
-    return low, high
 
 
 def _titles(file: Path | None) -> dict[str, str] | None:
@@ -191,18 +191,24 @@ def _settings(texts: list[str] | None, rules: type) -> dict[str, object]:
     return values
 
 
+def _show_rules(mined: Mined, out: Console) -> None:
+    from rich.table import Table
+
+    table = Table(title="What the rules dropped", title_justify="left")
+    for header in ("rule", "drops", "sentences", "for example"):
+        table.add_column(header, justify="right" if header == "sentences" else "left")
+    for row in mined.rule_report():
+        examples = row["examples"] if isinstance(row["examples"], list) else []
+        shown = "; ".join(str(text)[:60] for text in examples[:3])
+        table.add_row(str(row["rule"]), str(row["drops"]), f"{row['sentences']:,}", shown)
+    out.print(table)
+
+
 def _show(mined: Mined, output: Path, rules: bool) -> None:
     from rich.table import Table
 
     if rules:
-        table = Table(title="What the rules dropped", title_justify="left")
-        for header in ("rule", "drops", "sentences", "for example"):
-            table.add_column(header, justify="right" if header == "sentences" else "left")
-        for row in mined.rule_report():
-            examples = row["examples"] if isinstance(row["examples"], list) else []
-            shown = "; ".join(str(text)[:60] for text in examples[:3])
-            table.add_row(str(row["rule"]), str(row["drops"]), f"{row['sentences']:,}", shown)
-        console().print(table)
+        _show_rules(mined, console())
     table = Table(title=f"The most frequent {mined.unit}", title_justify="left")
     for header in ("text", "records", "aspect", "sentiment"):
         table.add_column(header, justify="right" if header in ("records", "sentiment") else "left")

@@ -114,6 +114,7 @@ class Dataset:
             vocabulary_digests={name: getattr(triplets, name).digest() for name in VOCABULARIES},
         )
         catalog = Catalog.of(triplets)
+        named = {name: array for name, array in catalog.arrays().items() if name == "rating_range"}
         for name, table in catalog.tables().items():
             store.write_table(f"{FOLDER}/{name}-00000", table)
         store.write(
@@ -123,6 +124,7 @@ class Dataset:
                 "mean_rating": catalog.mean_rating,
                 "user_holders": triplets.user_holders,
                 "item_holders": triplets.item_holders,
+                **named,
             },
         )
         columns = {"user": triplets.user, "item": triplets.item, "explanation": triplets.explanation}

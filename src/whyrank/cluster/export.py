@@ -36,6 +36,7 @@ def write_model(cluster: Cluster, model: Model, data: Dataset, learned: Mapping[
         "catalog.popularity": found["popularity"],
         "catalog.mean_rating": found["mean_rating"],
     }
+    arrays |= {f"catalog.{name}": array for name, array in found.items() if name == "rating_range"}
     for name in RELATIONS:
         arrays |= {f"catalog.{name}.{part}": chunks for part, chunks in _relation(cluster, data, name).items()}
     arrays |= {f"model.{name}": array for name, array in learned.items()}
@@ -77,7 +78,7 @@ def _tables(data: Dataset, folder: Path) -> dict[str, pl.DataFrame | pl.LazyFram
                 files.append(folder / f"{name}-{number:05d}.arrow")
                 part.write_ipc(files[-1], compression="uncompressed")
         if files:
-            tables[name] = pl.scan_ipc(files)
+            tables[name] = pl.scan_ipc(files, glob=False)
     return tables
 
 

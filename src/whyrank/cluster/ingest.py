@@ -21,10 +21,12 @@ from whyrank.cluster.dataset import FOLDER, VOCABULARIES, Dataset, part_name, re
 from whyrank.cluster.partitions import bounds
 from whyrank.cluster.session import Cluster, Reference
 from whyrank.cluster.store import Arrays, Store
+from whyrank.data.columns import number_column, seconds
 from whyrank.data.files import parquet_files, read_rows
 from whyrank.data.problems import Problems
+from whyrank.data.ratings import ANY, Range, count_outside, count_scales, scale_of, warn_outside, within
 from whyrank.data.tables import Columns
-from whyrank.data.triplets import group_records, id_columns, seconds
+from whyrank.data.triplets import group_records, id_columns
 from whyrank.data.vocabulary import Vocabulary, feed_ids
 from whyrank.errors import DataError
 
@@ -63,6 +65,9 @@ def _number(
 ) -> tuple[list[list[int]], list[list[Reference]]]:
     """The sizes of the ranges of each vocabulary; and for every file its rows as numbers, by part of their user."""
     samples = cluster.gather([cluster.submit(sample_ids, file, columns) for file in files])
+    counts = np.sum([sample[3] for sample in samples], axis=0)
+    scale = scale_of(counts)
+    warn_outside(count_outside(counts, scale), scale, None)
     cuts = [_cuts(pl.concat([sample[kind] for sample in samples]), parts) for kind in range(3)]
     ranges = [len(cut) + 1 for cut in cuts]
     pieces = [cluster.submit_many(sum(ranges), cut_ids, file, columns, cuts) for file in files]
@@ -79,7 +84,7 @@ def _number(
     rows = []
     for place, file in enumerate(files):
         own = [found[place] for of_kind in numbers for found in of_kind]
-        rows.append(cluster.submit_many(parts, number_rows, file, columns, limits, offsets, *own))
+        rows.append(cluster.submit_many(parts, number_rows, file, columns, scale, limits, offsets, *own))
     return sizes, rows
 
 
@@ -94,14 +99,17 @@ def _rows(file: Path, columns: Columns | None) -> tuple[pl.DataFrame, list[Vocab
     """A file's rows, and its own ids."""
     frame = read_rows(file, columns, Problems("raise"))
     if "record" in frame.columns:
-        raise DataError("has a column that numbers records", path=file, column="record", expected="ids alone")
+        raise DataError("a cluster makes records of (user, item) pairs", path=file, expected="columns without record")
     return frame, [Vocabulary.of(series, series.name) for series in id_columns(frame)]
 
 
-def sample_ids(file: Path, columns: Columns | None) -> list[pl.Series]:
-    _, vocabularies = _rows(file, columns)
+def sample_ids(file: Path, columns: Columns | None) -> list[Any]:
+    """Some ids of each kind, and on which scales the ratings are."""
+    frame, vocabularies = _rows(file, columns)
+    ratings = number_column(frame, "rating") if "rating" in frame.columns else np.empty(0)
     places = [np.linspace(0, len(each) - 1, min(len(each), SAMPLES)).astype(np.int64) for each in vocabularies]
-    return [each.ids.gather(place) for each, place in zip(vocabularies, places, strict=True)]
+    ids = [each.ids.gather(place) for each, place in zip(vocabularies, places, strict=True)]
+    return [*ids, count_scales(ratings)]
 
 
 def cut_ids(file: Path, columns: Columns | None, cuts: list[list[str]]) -> list[pl.DataFrame]:
@@ -134,7 +142,12 @@ def merge_ids(store: Store, name: str, *pieces: pl.DataFrame) -> list[Any]:
 
 
 def number_rows(
-    file: Path, columns: Columns | None, limits: list[int], offsets: list[list[int]], *numbers: NDArray[np.int32]
+    file: Path,
+    columns: Columns | None,
+    scale: Range | None,
+    limits: list[int],
+    offsets: list[list[int]],
+    *numbers: NDArray[np.int32],
 ) -> list[pl.DataFrame] | pl.DataFrame:
     """A file's rows with numbers for ids, by the part of their user."""
     frame, vocabularies = _rows(file, columns)
@@ -144,7 +157,7 @@ def number_rows(
         mine = np.concatenate([next(given) + np.int32(offset) for offset in of_kind])
         rows[kind] = pl.Series(mine[vocabulary.numbers(frame[kind].cast(pl.String))], dtype=pl.Int32)
     if "rating" in frame.columns:
-        rows["rating"] = frame["rating"].cast(pl.Float64)
+        rows["rating"] = pl.Series(within(number_column(frame, "rating"), scale))
     if "time" in frame.columns:
         rows["time"] = pl.Series(seconds(frame["time"]))
     return _by_part(pl.DataFrame(rows), "user", limits)
@@ -208,7 +221,7 @@ def make_records(data: Dataset, part: int, *pieces: pl.DataFrame) -> tuple[int, 
         )
         return 0, 0
     user, item, explanation = (rows[kind].to_numpy() for kind in KINDS)
-    records, _ = group_records(user, item, explanation, data.item_count, data.explanation_count, rows)
+    records, _ = group_records(user, item, explanation, data.item_count, data.explanation_count, rows, rating_range=ANY)
     arrays: Arrays = {"user": records.user, "item": records.item}
     arrays |= {"indptr": records.explanations.indptr, "indices": records.explanations.indices}
     arrays |= {} if records.rating is None else {"rating": records.rating}

@@ -203,8 +203,11 @@ def finish(folder: Path, files: int, ranges: int, rules: MiningRules, output: Pa
 
 def _add(spool: Spool, taken: Path) -> None:
     """Append what was taken of one file, as if only that had been cut."""
-    who, stored = pl.read_ipc(taken / "who.arrow"), np.load(taken / SENTENCES.file, allow_pickle=False)
-    text, starts, lengths = as_bytes(pl.read_ipc(taken / "text.arrow")["text"])
+    who, stored = (
+        pl.scan_ipc(taken / "who.arrow", glob=False).collect(),
+        np.load(taken / SENTENCES.file, allow_pickle=False),
+    )
+    text, starts, lengths = as_bytes(pl.scan_ipc(taken / "text.arrow", glob=False).collect()["text"])
     counts = np.zeros(kernel.CAUSES, np.int64)
     counts[KEPT] = len(starts)
     none, examples = np.zeros(0, np.bool_), np.zeros((kernel.CAUSES, 0, 2), np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
+from whyrank.data.ratings import Range
 from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import Vocabulary
 
@@ -31,6 +32,7 @@ class Catalog:
     user_explanations: CSR
     item_explanations: CSR
     user_items: CSR
+    rating_range: Range | None = field(default=None, kw_only=True)  # the scale of ratings, where it was named
 
     @classmethod
     def of(cls, train: Triplets) -> Catalog:
@@ -44,6 +46,7 @@ class Catalog:
             user_explanations=train.user_explanations,
             item_explanations=train.item_explanations,
             user_items=train.user_items,
+            rating_range=train.rating_range,
         )
 
     @cached_property
@@ -69,12 +72,11 @@ class Catalog:
 
     @cached_property
     def sentiment(self) -> NDArray[np.float32]:
-        """From -1 to 1 per explanation: from ratings where there are ratings, from the words (VADER) otherwise."""
-        from whyrank.data.sentiment import from_ratings, from_words
+        """From -1 to 1 per explanation: from ratings and words together, from either where there is no other."""
+        from whyrank.data.sentiment import sentiment_of
 
-        if np.isnan(self.mean_rating).all():
-            return from_words(self.text_of(np.arange(len(self.explanations))))
-        return from_ratings(self.mean_rating, self.popularity)
+        texts = self.text_of(np.arange(len(self.explanations)))
+        return sentiment_of(texts, self.mean_rating, self.popularity, self.rating_range)
 
     def table(self) -> pl.DataFrame:
         """One row per explanation: id, text, popularity, sentiment."""
@@ -119,6 +121,7 @@ class Catalog:
             user_explanations=_merged(self.user_explanations, user, said, len(users), len(pool)),
             item_explanations=_merged(self.item_explanations, item, said, len(items), len(pool)),
             user_items=_merged(self.user_items, seen[0][fresh_pair], seen[1][fresh_pair], len(users), len(items)),
+            rating_range=self.rating_range,
         )
 
     def uncounted(self, new: Triplets) -> Triplets:
@@ -163,6 +166,8 @@ class Catalog:
             "popularity": self.popularity,
             "mean_rating": self.mean_rating,
         }
+        if self.rating_range is not None:
+            arrays["rating_range"] = np.array(self.rating_range, np.float64)
         for name in RELATIONS:
             for part, array in getattr(self, name)._asdict().items():
                 arrays[f"{name}.{part}"] = array
@@ -192,6 +197,7 @@ class Catalog:
             texts=_column(pool, "text") if "text" in pool.columns else None,
             popularity=_checked(arrays, "popularity", np.int64, len(explanations)),
             mean_rating=_checked(arrays, "mean_rating", np.float32, len(explanations)),
+            rating_range=_scale(arrays),
             **{name: _relation(arrays, name, sizes) for name in RELATIONS},
         )
 
@@ -237,6 +243,16 @@ def _checked(arrays: Mapping[str, NDArray[np.generic]], name: str, kind: type, s
     return array
 
 
+def _scale(arrays: Mapping[str, NDArray[np.generic]]) -> Range | None:
+    """The named scale of ratings; models know none that were saved without one."""
+    if "rating_range" not in arrays:
+        return None
+    low, high = _checked(arrays, "rating_range", np.float64, 2).tolist()
+    if not -np.inf < low < high < np.inf:
+        raise ValueError("rating_range is not a range")
+    return low, high
+
+
 def _places(popularity: NDArray[np.int64]) -> NDArray[np.int32]:
     places = np.empty(len(popularity), np.int32)
     places[np.argsort(-popularity, kind="stable")] = np.arange(len(popularity), dtype=np.int32)
@@ -249,7 +265,7 @@ def _mean_ratings(train: Triplets) -> NDArray[np.float32]:
     if train.rating is None:
         return means
     rating = np.repeat(train.rating, train.record_explanations.sizes())
-    known = ~np.isnan(rating)
+    known = np.isfinite(rating)
     total = np.bincount(train.explanation[known], weights=rating[known], minlength=len(means))
     count = np.bincount(train.explanation[known], minlength=len(means))
     np.divide(total, count, out=means, where=count > 0, casting="unsafe")

@@ -89,9 +89,9 @@ def _tail(counts: NDArray[np.int64]) -> Tail:
 
 
 def _ratings(rating: NDArray[np.float32] | None) -> dict[str, float] | None:
-    if rating is None or np.isnan(rating).all():
+    known = np.empty(0, np.float32) if rating is None else rating[np.isfinite(rating)]
+    if not len(known):
         return None
-    known = rating[~np.isnan(rating)]
     return {
         "known": len(known),
         "mean": float(known.mean()),

@@ -12,11 +12,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.atomic import new_file
+from whyrank.atomic import Marker, new_file, new_folder
 from whyrank.data.problems import Problems
+from whyrank.data.ratings import Range
 from whyrank.data.tables import first_line
 from whyrank.data.triplets import Triplets
-from whyrank.errors import DataError
+from whyrank.errors import ArtifactError, DataError
 
 RECORD = {"user": pl.String, "item": pl.String, "rating": pl.String, "time": pl.String}
 TEXTS = {"explanation": pl.String, "text": pl.String}
@@ -27,7 +28,20 @@ def is_extra(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("IDs.pickle", "IDs.txt"))
 
 
-def read_extra(folder: str | Path, problems: Problems | None = None) -> Triplets:
+def _holds_records(folder: Path) -> bool:
+    """Whether the records of an EXTRA folder begin as such records do."""
+    for name in ("IDs.pickle", "IDs.txt"):
+        if (folder / name).is_file():
+            with (folder / name).open("rb") as file:
+                start = file.read(1 << 16)
+            return b"exp_idx" in start if name == "IDs.pickle" else start.split(b"\n")[0].count(b"::") in (4, 5)
+    return False
+
+
+MARKER = Marker("IDs.pickle or IDs.txt", r"IDs\.(pickle|txt)|id2exp\.(json|txt)", _holds_records)
+
+
+def read_extra(folder: str | Path, problems: Problems | None = None, rating_range: Range | None = None) -> Triplets:
     """Read an EXTRA folder; records keep their order, so that its index files stay valid."""
     folder, problems = Path(folder), problems or Problems()
     pickled = (folder / "IDs.pickle").is_file()
@@ -41,7 +55,7 @@ def read_extra(folder: str | Path, problems: Problems | None = None) -> Triplets
     frame = frame.drop("sentences").with_columns(sentence=sentences["text"])
     frame = frame.drop(name for name in ("rating", "time", "sentence") if frame[name].null_count() == len(frame))
     try:
-        return Triplets.from_frame(frame, texts=texts)
+        return Triplets.from_frame(frame, texts=texts, record="record", rating_range=rating_range)
     except DataError as error:
         raise DataError(error.problem, path=folder, column=error.column, expected=error.expected) from error
 
@@ -53,19 +67,19 @@ def write_extra(triplets: Triplets, folder: str | Path, form: Literal["pickle", 
     where the triplets have them.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.glob("*/train.index")):
+        raise ArtifactError(f"{folder}: holds splits of other records, which would be wrong; name a new folder")
     frame, texts = _numbered(triplets)
-    if form in ("pickle", "both"):
-        with new_file(folder / "IDs.pickle") as aside:
-            aside.write_bytes(pickle.dumps(frame.to_dicts(), protocol=4))
-        with new_file(folder / "id2exp.json") as aside:
-            aside.write_text(json.dumps(dict(enumerate(texts)), indent=1, ensure_ascii=False), encoding="utf-8")
-    if form in ("text", "both"):
-        with new_file(folder / "IDs.txt") as aside:
-            aside.write_text("\n".join(_lines(frame, folder)) + "\n", encoding="utf-8")
-        with new_file(folder / "id2exp.txt") as aside:
+    with new_folder(folder, MARKER) as aside:
+        if form in ("pickle", "both"):
+            (aside / "IDs.pickle").write_bytes(pickle.dumps(frame.to_dicts(), protocol=4))
+            document = json.dumps(dict(enumerate(texts)), indent=1, ensure_ascii=False)
+            (aside / "id2exp.json").write_text(document, encoding="utf-8")
+        if form in ("text", "both"):
+            (aside / "IDs.txt").write_text("\n".join(_lines(frame, folder)) + "\n", encoding="utf-8")
             cleaned = (text.replace("\n", " ") for text in texts)
-            aside.write_text("".join(f"{number}::{text}\n" for number, text in enumerate(cleaned)), encoding="utf-8")
+            lines = "".join(f"{number}::{text}\n" for number, text in enumerate(cleaned))
+            (aside / "id2exp.txt").write_text(lines, encoding="utf-8")
     return folder
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import polars as pl
 
+from whyrank.data.columns import bad_rows
+from whyrank.data.compressed import EXPANSION
 from whyrank.data.extra import is_extra, read_extra, write_extra
-from whyrank.data.problems import OnError, Problems
+from whyrank.data.problems import OnError, Problems, located
+from whyrank.data.ratings import Range, checked_range
 from whyrank.data.split import is_split, read_split
 from whyrank.data.tables import Columns, read_table, write_table
 from whyrank.data.triplets import Triplets
-from whyrank.errors import DataError
+from whyrank.errors import DataError, ParameterError
 
-COLUMNS = ("record", "user", "item", "explanation", "text", "rating", "time", "sentence")
+COLUMNS = ("user", "item", "explanation", "text", "rating", "time", "sentence")
 log = logging.getLogger("whyrank")
 
 
@@ -25,22 +28,25 @@ def read(
     columns: Columns | None = None,
     on_error: OnError | Problems = "raise",
     number: int = 1,
+    rating_range: Range | None = None,
+    max_expansion: float = EXPANSION,
 ) -> Triplets:
     """Read triplets from a data file, a folder of Parquet files, an EXTRA, mined or split folder (its training part).
 
     A file is CSV, TSV, JSON lines or Parquet, maybe compressed (.gz, .zst), with columns user, item, explanation and
     optionally text, rating, time. `columns` renames: `columns={"user": "reviewerID"}`; integers are for files without a
-    header: `columns={"user": 0, "item": 1, "explanation": 2}`. `on_error="skip"` skips bad rows and logs how many.
-    `number` picks one of a split folder's repetitions.
+    header: `columns={"user": 0, "item": 1, "explanation": 2}`. A record is a (user, item) pair unless a column says
+    which rows make one: `columns={"record": "review_id"}`. `on_error="skip"` skips bad rows and logs how many.
+    `number` picks one of a split folder's repetitions. `rating_range` is the scale of ratings, recognised from them
+    unless given; those outside of it are taken as unknown. A compressed file that grows more than `max_expansion`
+    times is refused.
     """
     path = Path(path)
     problems = on_error if isinstance(on_error, Problems) else Problems(on_error)
     if not path.exists():
         raise DataError("no such file or folder", path=path)
-    if path.is_dir():
-        triplets = _read_folder(path, columns, problems, number)
-    else:
-        triplets = _read_file(path, columns, problems)
+    how = HowToRead(columns, problems, checked_range(rating_range), max_expansion)
+    triplets = _read_folder(path, how, number) if path.is_dir() else _read_file(path, how)
     if problems.skipped and problems is not on_error:
         log.warning("%s: %s", path, problems.summary())
     return triplets
@@ -54,15 +60,27 @@ def write(triplets: Triplets, path: str | Path, form: Literal["auto", "extra", "
     return write_extra(triplets, path, "text" if form == "extra-text" else "both")
 
 
-def _read_folder(folder: Path, columns: Columns | None, problems: Problems, number: int) -> Triplets:
+class HowToRead(NamedTuple):
+    """How files are read."""
+
+    columns: Columns | None
+    problems: Problems
+    rating_range: Range | None = None
+    max_expansion: float = EXPANSION
+
+
+def _read_folder(folder: Path, how: HowToRead, number: int) -> Triplets:
     if is_split(folder):
+        if how.rating_range is not None:
+            raise ParameterError(f"{folder}: is split already; rating_range is for the data that are split")
         return read_split(folder, number).train
     if is_extra(folder):
-        return read_extra(folder, problems)
+        return read_extra(folder, how.problems, how.rating_range)
     if (folder / "triplets.parquet").is_file():
-        return _read_file(folder / "triplets.parquet", None, problems)
+        return _read_file(folder / "triplets.parquet", how._replace(columns=None))
     if is_parquet_folder(folder):
-        return _read_parts(folder, columns, problems)
+        tables = [read_rows(file, how.columns, how.problems) for file in parquet_files(folder)]
+        return _interned(pl.concat(tables, how="diagonal_relaxed"), folder, how)
     raise DataError("no data in this folder", path=folder, expected="IDs.pickle, IDs.txt, split.json or .parquet files")
 
 
@@ -77,19 +95,17 @@ def parquet_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.glob("*.parquet") if file.is_file())
 
 
-def _read_parts(folder: Path, columns: Columns | None, problems: Problems) -> Triplets:
-    tables = [read_rows(file, columns, problems) for file in parquet_files(folder)]
-    return _interned(pl.concat(tables, how="diagonal_relaxed"), folder)
+def _read_file(path: Path, how: HowToRead) -> Triplets:
+    return _interned(read_rows(path, how.columns, how.problems, how.max_expansion), path, how)
 
 
-def _read_file(path: Path, columns: Columns | None, problems: Problems) -> Triplets:
-    return _interned(read_rows(path, columns, problems), path)
-
-
-def read_rows(path: Path, columns: Columns | None, problems: Problems) -> pl.DataFrame:
-    """The rows of one file, not yet interned."""
-    table = read_table(path, COLUMNS, columns, problems)
-    for name in ("user", "item", "explanation"):
+def read_rows(
+    path: Path, columns: Columns | None, problems: Problems, max_expansion: float = EXPANSION
+) -> pl.DataFrame:
+    """The rows of one file, not yet interned; a column `record` only where `columns` names one."""
+    wanted = (*COLUMNS, "record") if "record" in (columns or ()) else COLUMNS
+    table = read_table(path, wanted, columns, problems, max_expansion)
+    for name in ("user", "item", "explanation", *wanted[len(COLUMNS) :]):
         if name not in table.columns:
             source = (columns or {}).get(name, name)
             raise DataError(
@@ -99,22 +115,17 @@ def read_rows(path: Path, columns: Columns | None, problems: Problems) -> pl.Dat
                 expected="user, item, explanation (or columns=)",
             )
     if problems.on_error == "skip":
-        empty = table.select(user=_empty("user"), item=_empty("item"), explanation=_empty("explanation"))
-        bad = empty.select(any=pl.any_horizontal(pl.all()))["any"]
-        for row in bad.arg_true().to_list():
-            problems.add(DataError("empty id", path=path, row=row + 1))
-        table = table.filter(~bad)
+        left_out = pl.repeat(False, table.height, eager=True)
+        with located(path):
+            for problem, column, bad in bad_rows(table):
+                for row in (bad & ~left_out).arg_true().to_list():
+                    problems.add(DataError(problem, path=path, row=row + 1, column=column))
+                left_out |= bad
+        table = table.filter(~left_out)
     return table
 
 
-def _interned(table: pl.DataFrame, path: Path) -> Triplets:
-    try:
-        return Triplets.from_frame(table)
-    except DataError as error:
-        raise DataError(
-            error.problem, path=path, row=error.row, column=error.column, expected=error.expected
-        ) from error
-
-
-def _empty(name: str) -> pl.Expr:
-    return pl.col(name).cast(pl.String).fill_null("") == ""
+def _interned(table: pl.DataFrame, path: Path, how: HowToRead) -> Triplets:
+    record = "record" if "record" in table.columns else None
+    with located(path):
+        return Triplets.from_frame(table, record=record, rating_range=how.rating_range)

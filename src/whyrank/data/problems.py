@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from whyrank.errors import DataError, ParameterError
 
 OnError = Literal["raise", "skip"]
+
+
+@contextmanager
+def located(path: Path | None) -> Iterator[None]:
+    """Errors about a table as errors about the file that it is from, if it is from one."""
+    try:
+        yield
+    except DataError as error:
+        if path is None or error.path is not None:
+            raise
+        raise DataError(
+            error.problem, path=path, row=error.row, column=error.column, expected=error.expected
+        ) from error
 
 
 SHOWN = 3  # examples of each cause

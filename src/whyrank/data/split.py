@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,16 +15,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.atomic import Marker, new_folder
+from whyrank.atomic import Marker, json_object, new_folder
 from whyrank.data.extra import is_extra, read_extra, read_index, write_index
 from whyrank.data.parquet import check_parquet
+from whyrank.data.ratings import ANY, checked_range
 from whyrank.data.tables import UNREADABLE, first_line, inside
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
 from whyrank.kernels.rng import hash_records, key_of
 
+log = logging.getLogger("whyrank")
 FORMAT = 1
-MARKER = Marker("split.json", "splits")
+OWN = r"split\.json|triplets\.parquet|[1-9][0-9]*/(train|validation|test)\.index"
 Method = Literal["random", "time", "hash"]
 Records = NDArray[np.int64]
 
@@ -137,7 +140,23 @@ def split_records(
     training = max(triplets.records - round(test * triplets.records), int(cover))
     held = min(round(validation * training), training - int(cover))
     train, held_out, rest = np.split(order, [training - held, training])
-    return Split(triplets, np.sort(train), np.sort(held_out), np.sort(rest), info)
+    made = Split(triplets, np.sort(train), np.sort(held_out), np.sort(rest), info)
+    if number == 1:  # others of the same data are alike
+        _warn_of_shares(made)
+    return made
+
+
+def _warn_of_shares(made: Split) -> None:
+    """Say what a split gives instead of the shares that were asked for."""
+    test, held = len(made.test_records), len(made.validation_records)
+    wanted = round(made.info["test"] * made.data.records)
+    wanted_held = round(made.info["validation"] * (made.data.records - wanted))
+    if test < wanted or held < wanted_held:
+        log.warning(
+            "the split has %s test and %s validation records, not %s and %s: every user, item and explanation keeps a "
+            "record in training; filter rare ones, or split by time or by hash",
+            *(f"{count:,}" for count in (test, held, wanted, wanted_held)),
+        )
 
 
 def id_hashes(ids: pl.Series) -> NDArray[np.uint64]:
@@ -162,6 +181,16 @@ def is_split(folder: Path) -> bool:
     return (folder / MARKER.file).is_file()
 
 
+def _is_ours(folder: Path) -> bool:
+    """Whether a split.json is one that `write_splits` wrote."""
+    document = json_object(folder / MARKER.file)
+    kinds = {"format": int, "data": str, "records": int, "splits": list}
+    return all(isinstance(document.get(name), kind) for name, kind in kinds.items())
+
+
+MARKER = Marker("split.json", OWN, _is_ours)
+
+
 def write_splits(parts: list[Split], folder: str | Path) -> Path:
     """Write a folder that travels alone: the triplets, numbered folders of index files, and how it was drawn."""
     data = parts[0].data
@@ -175,6 +204,7 @@ def write_splits(parts: list[Split], folder: str | Path) -> Path:
             "format": FORMAT,
             "data": data.digest(),
             "records": data.records,
+            "rating_range": data.rating_range,
             "splits": [part.info for part in parts],
         }
         (aside / MARKER.file).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
@@ -205,9 +235,10 @@ def read_splits(folder: str | Path) -> list[Split]:
     try:
         document = json.loads((folder / MARKER.file).read_text(encoding="utf-8"))
         expected, infos = document["data"], [_info(info) for info in document["splits"]]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        scale = checked_range(document.get("rating_range"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ParameterError) as error:
         raise DataError(f"not a split description: {first_line(error)}", path=folder / MARKER.file) from error
-    data = _read_triplets(folder)
+    data = replace(_read_triplets(folder), rating_range=scale)
     if data.digest() != expected:
         raise DataError("the triplets are not those that were split", path=folder / "triplets.parquet")
     return [_indexed(folder, data, number, info) for number, info in zip(numbers, infos, strict=False)]
@@ -232,10 +263,11 @@ def _checked_number(folder: Path, number: int) -> int:
 
 
 def _read_triplets(folder: Path) -> Triplets:
+    path = inside(folder, "triplets.parquet")
     try:
-        return Triplets.from_frame(pl.read_parquet(check_parquet(inside(folder, "triplets.parquet"))))
-    except UNREADABLE as error:
-        raise DataError(f"cannot be read: {first_line(error)}", path=folder / "triplets.parquet") from error
+        return Triplets.from_frame(pl.read_parquet(check_parquet(path), glob=False), record="record", rating_range=ANY)
+    except (*UNREADABLE, pl.exceptions.ColumnNotFoundError) as error:
+        raise DataError(f"cannot be read: {first_line(error)}", path=path) from error
 
 
 def _index(folder: Path, number: int, name: str, records: int) -> Records:

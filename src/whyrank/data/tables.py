@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 import polars as pl
 
 from whyrank.atomic import new_file
+from whyrank.data.compressed import EXPANSION, careful_lines, check_expansion
 from whyrank.data.parquet import check_parquet
 from whyrank.data.problems import Problems
 from whyrank.errors import DataError
@@ -21,6 +27,10 @@ COMPRESSIONS: dict[str, Literal["gzip", "zstd"]] = {".gz": "gzip", ".zst": "zstd
 Columns = Mapping[str, str | int]
 # What polars raises on a file that it cannot read; on some damaged ones it panics.
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+LINES = 100_000  # of a file in memory at once
+LONGEST = 1000  # lines of one row
+BOM = "\ufeff"  # which some programs put before UTF-8
+SURROGATE = re.compile("[\ud800-\udfff]")
 csv.field_size_limit(1 << 27)
 
 
@@ -60,7 +70,13 @@ def as_table(given: object) -> pl.DataFrame:
         raise DataError(f"{type(given).__name__} is not a table: {first_line(error)}", expected=wanted) from error
 
 
-def read_table(path: str | Path, wanted: Sequence[str], columns: Columns | None, problems: Problems) -> pl.DataFrame:
+def read_table(
+    path: str | Path,
+    wanted: Sequence[str],
+    columns: Columns | None,
+    problems: Problems,
+    max_expansion: float = EXPANSION,
+) -> pl.DataFrame:
     """The wanted columns that the file has, under our names, as text unless the file is typed.
 
     `columns` maps our names to the file's; integers say that the file has no header and count its columns from 0.
@@ -80,11 +96,19 @@ def read_table(path: str | Path, wanted: Sequence[str], columns: Columns | None,
         mapping = {name: source for name, source in mapping.items() if isinstance(source, int)}
     if form == "parquet":
         return _read_parquet(path, mapping)
+    check_expansion(path, max_expansion)
     try:
         table = _read_quickly(path, form, mapping, positions)
+        if form != "jsonl" or not holds_nul(table):
+            return table
     except (*UNREADABLE, UnicodeDecodeError):
-        table = _read_carefully(path, form, mapping, positions, problems)
-    return table
+        pass
+    return _read_carefully(path, form, mapping, positions, problems)
+
+
+def holds_nul(table: pl.DataFrame) -> bool:
+    """Whether a column of texts has a NUL, which polars puts in the place of half a character in JSON."""
+    return any(table[name].str.contains("\0", literal=True).any() for name in table.columns)
 
 
 def write_table(frame: pl.DataFrame, path: str | Path) -> Path:
@@ -108,9 +132,9 @@ def write_table(frame: pl.DataFrame, path: str | Path) -> Path:
 
 def _read_parquet(path: Path, mapping: Mapping[str, str | int]) -> pl.DataFrame:
     try:
-        names = pl.read_parquet_schema(check_parquet(path))
+        names = pl.scan_parquet(check_parquet(path), glob=False).collect_schema()
         sources = {name: source for name, source in mapping.items() if source in names}
-        table = pl.read_parquet(path, columns=[str(source) for source in sources.values()])
+        table = pl.read_parquet(path, glob=False, columns=[str(source) for source in sources.values()])
     except UNREADABLE as error:
         raise DataError(f"not a readable Parquet file: {first_line(error)}", path=path) from error
     return table.select(pl.col(str(source)).alias(name) for name, source in sources.items())
@@ -119,12 +143,14 @@ def _read_parquet(path: Path, mapping: Mapping[str, str | int]) -> pl.DataFrame:
 def _read_quickly(path: Path, form: str, mapping: Mapping[str, str | int], positions: bool) -> pl.DataFrame:
     if form == "jsonl":
         schema = {str(source): pl.String for source in mapping.values()}
-        table = pl.read_ndjson(path, schema=schema)
+        with path.open("rb") as file:  # in a path, polars would take brackets for a pattern
+            table = pl.read_ndjson(file, schema=schema)
     else:
         separator = "\t" if form == "tsv" else ","
         quote = None if form == "tsv" else '"'
         table = pl.read_csv(
             path,
+            glob=False,
             separator=separator,
             quote_char=quote,
             infer_schema=False,
@@ -143,8 +169,10 @@ def _read_carefully(
     path: Path, form: str, mapping: Mapping[str, str | int], positions: bool, problems: Problems
 ) -> pl.DataFrame:
     """Row by row, so that each bad one can be named or skipped."""
-    lines = _lines(path)
-    rows = _json_rows(path, lines, problems) if form == "jsonl" else _csv_rows(path, form, lines, positions, problems)
+    if form == "jsonl":
+        rows = _json_rows(path, {str(source) for source in mapping.values()}, problems)
+    else:
+        rows = csv_rows(path, form, positions, problems)
     kept: dict[str, list[str | None]] = {name: [] for name in mapping}
     for row in rows:
         for name, source in mapping.items():
@@ -153,26 +181,48 @@ def _read_carefully(
     return pl.DataFrame(found, schema=dict.fromkeys(found, pl.String))
 
 
-def _lines(path: Path) -> list[str]:
-    """The lines of a file that may be compressed, undecodable bytes as U+FFFD."""
+def line_batches(path: Path, problems: Problems, size: int = LINES) -> Iterator[pl.Series]:
+    """The lines of a file that may be compressed, `size` at a time; from where polars stops, one by one."""
+    done = 0
     try:
-        table = pl.read_csv(
-            path,
-            has_header=False,
-            separator="\0",
-            quote_char=None,
-            infer_schema=False,
-            encoding="utf8-lossy",
-            truncate_ragged_lines=True,
-            new_columns=["line"],
-        )
+        for batch in pl.scan_lines(path, glob=False).collect_batches(chunk_size=size, maintain_order=True):
+            yield batch["line"] if done else batch["line"].str.strip_prefix(BOM)
+            done += batch.height
+        return
     except UNREADABLE as error:
+        lines = _lossy_lines(path, error) if form_of(path)[1] == "zstd" else careful_lines(path, problems)
+    rest = islice(lines, done, None)
+    while some := list(islice(rest, size)):
+        yield pl.Series("line", some, pl.String) if done else pl.Series("line", some, pl.String).str.strip_prefix(BOM)
+        done += len(some)
+
+
+def _lossy_lines(path: Path, error: BaseException) -> Iterator[str]:
+    """Lines with undecodable bytes as U+FFFD; a line with a NUL, after which polars cuts it off, ends in one."""
+    frame = pl.scan_csv(
+        path,
+        glob=False,
+        has_header=False,
+        separator="\0",
+        quote_char=None,
+        schema={"line": pl.String, "rest": pl.String},
+        encoding="utf8-lossy",
+        truncate_ragged_lines=True,
+    )
+    try:
+        for batch in frame.collect_batches(maintain_order=True):
+            for line, rest in batch.iter_rows():
+                yield line or "" if rest is None else f"{line or ''}\ufffd"
+    except UNREADABLE:
         raise DataError(f"cannot be read: {first_line(error)}", path=path) from error
-    return [line or "" for line in table["line"].to_list()]
 
 
-def _json_rows(path: Path, lines: list[str], problems: Problems) -> Iterator[dict[str, str | None]]:
-    for number, line in enumerate(lines, 1):
+def _lines(path: Path, problems: Problems) -> Iterator[str]:
+    return (line for batch in line_batches(path, problems) for line in batch.to_list())
+
+
+def _json_rows(path: Path, wanted: set[str], problems: Problems) -> Iterator[dict[str, str | None]]:
+    for number, line in enumerate(_lines(path, problems), 1):
         if not line.strip():
             continue
         try:
@@ -182,53 +232,75 @@ def _json_rows(path: Path, lines: list[str], problems: Problems) -> Iterator[dic
                 DataError(f"broken JSON: {first_line(error)}", path=path, row=number, expected="one object a line")
             )
             continue
-        if "\ufffd" in line:
-            problems.add(DataError("undecodable bytes", path=path, row=number, expected="UTF-8"))
-        elif not isinstance(value, dict):
+        if not isinstance(value, dict):
             problems.add(DataError("not a JSON object", path=path, row=number, expected="one object a line"))
+            continue
+        row = {name: _as_text(entry) for name, entry in value.items() if name in wanted}
+        if "\ufffd" in line or any(SURROGATE.search(text) for text in row.values() if text):
+            problems.add(DataError("undecodable bytes", path=path, row=number, expected="UTF-8"))
         else:
-            yield {key: _as_text(entry) for key, entry in value.items()}
+            yield row
 
 
-def _csv_rows(
-    path: Path, form: str, lines: list[str], positions: bool, problems: Problems
-) -> Iterator[dict[str, str | None]]:
-    quoting: Literal[0, 3] = csv.QUOTE_NONE if form == "tsv" else csv.QUOTE_MINIMAL
-    reader = csv.reader(iter(f"{line}\n" for line in lines), delimiter="\t" if form == "tsv" else ",", quoting=quoting)
+def csv_rows(path: Path, form: str, positions: bool, problems: Problems) -> Iterator[dict[str, str | None]]:
+    """The rows of a CSV or TSV file one by one, by header (or by place); bad ones are named or skipped."""
     header: list[str] | None = None
-    while True:
-        try:
-            fields = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            problems.add(DataError(f"broken row: {first_line(error)}", path=path, row=reader.line_num))
+    for number, fields in csv_records(_lines(path, problems), form):
+        if isinstance(fields, csv.Error):
+            error = DataError(f"broken row: {first_line(fields)}", path=path, row=number, expected="quotes that close")
+            if header is None:
+                raise error
+            problems.add(error)
             continue
         if header is None:
-            header = [str(number) for number in range(len(fields))] if positions else fields
+            header = [str(place) for place in range(len(fields))] if positions else fields
             if not positions:
                 continue
-        if not fields:
-            continue
         if len(fields) != len(header):
-            expected = f"{len(header)} columns"
-            problems.add(
-                DataError(
-                    f"wrong number of columns: {len(fields)}",
-                    path=path,
-                    row=reader.line_num,
-                    expected=expected,
-                )
-            )
+            problem, expected = f"wrong number of columns: {len(fields)}", f"{len(header)} columns"
+            problems.add(DataError(problem, path=path, row=number, expected=expected))
         elif any("\ufffd" in field for field in fields):
-            problems.add(DataError("undecodable bytes", path=path, row=reader.line_num, expected="UTF-8"))
+            problems.add(DataError("undecodable bytes", path=path, row=number, expected="UTF-8"))
         else:
             yield dict(zip(header, fields, strict=True))
 
 
+def csv_records(lines: Iterator[str], form: str) -> Iterator[tuple[int, list[str] | csv.Error]]:
+    """The fields of every row that is not empty, and the number of its first line.
+
+    Only the line in which a quote opens that never closes, or not in LONGEST lines, is broken: the next row begins
+    after it.
+    """
+    again: deque[str] = deque()  # lines after a broken one
+    number = 0
+    while (line := again.popleft() if again else next(lines, None)) is not None:
+        number += 1
+        if form == "tsv" or '"' not in line:
+            if line:
+                yield number, line.split("\t" if form == "tsv" else ",")
+            continue
+        taken = [line]
+
+        def more(first: str = line, taken: list[str] = taken) -> Iterator[str]:
+            yield f"{first}\n"
+            while len(taken) < LONGEST and (line := again.popleft() if again else next(lines, None)) is not None:
+                taken.append(line)
+                yield f"{line}\n"
+
+        try:
+            yield number, next(csv.reader(more(), strict=True))
+            number += len(taken) - 1
+        except csv.Error as error:
+            yield number, error
+            again.extendleft(reversed(taken[1:]))
+
+
 def _as_text(value: object) -> str | None:
+    """A value of JSON as polars writes it: whole numbers without a point, whatever stands in other lines."""
     if value is None or isinstance(value, str):
         return value
+    if isinstance(value, float):
+        return None if math.isnan(value) else format(Decimal(repr(value)), "f").removesuffix(".0")
     return json.dumps(value, ensure_ascii=False)
 
 

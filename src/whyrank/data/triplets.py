@@ -12,7 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from whyrank.data.columns import number_column, record_column, seconds, text_column
 from whyrank.data.csr import CSR
+from whyrank.data.ratings import ANY, Range, checked_range, on_scale
 from whyrank.data.tables import as_table
 from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import DataError
@@ -42,24 +44,35 @@ class Triplets:
     rating: NDArray[np.float32] | None = None  # one per record, NaN where unknown
     time: NDArray[np.int64] | None = None  # one per record, seconds since 1970 (or the source's own integers)
     sentences: pl.Series | None = None  # one per triplet: the words the user wrote, where mined
+    rating_range: Range | None = None  # the scale of ratings, where it was named; otherwise it is recognised from them
 
     @classmethod
-    def from_frame(cls, frame: object, *, texts: pl.DataFrame | None = None) -> Triplets:
+    def from_frame(
+        cls,
+        frame: object,
+        *,
+        texts: pl.DataFrame | None = None,
+        record: str | None = None,
+        rating_range: Range | None = None,
+    ) -> Triplets:
         """Intern a table of triplets: columns user, item, explanation; optional rating, time, text, sentence.
 
         The table is one of polars, or what polars makes one of: columns by name, rows, a table of pandas or Arrow.
 
         Records come out sorted by (user, item), so the order of the rows does not matter. A repeated triplet counts
-        once. `texts` maps ids to texts (columns explanation, text) when the table itself has no text column. A column
-        `record` of integers, where there is one, says which rows make a record and in which order records stand.
+        once. `texts` maps ids to texts (columns explanation, text) when the table itself has no text column. `record`
+        names a column of integers that says which rows make a record and in which order records stand; without it a
+        record is a (user, item) pair. Ratings outside of `rating_range`, which is recognised from the ratings
+        unless given, are taken as unknown, with a warning.
         """
-        frame = as_table(frame)
+        frame, rating_range = as_table(frame), checked_range(rating_range)
         strings = id_columns(frame)
         users, items, explanations = (Vocabulary.of(series, series.name) for series in strings)
         user, item, explanation = (
             vocabulary.intern(series) for vocabulary, series in zip((users, items, explanations), strings, strict=True)
         )
-        records, rows = group_records(user, item, explanation, len(items), len(explanations), frame)
+        sizes = len(items), len(explanations)
+        records, rows = group_records(user, item, explanation, *sizes, frame, record, rating_range)
         return cls(
             users=users,
             items=items,
@@ -70,7 +83,8 @@ class Triplets:
             texts=_texts(frame, texts, explanations),
             rating=records.rating,
             time=records.time,
-            sentences=frame["sentence"].cast(pl.String).gather(rows) if "sentence" in frame.columns else None,
+            sentences=text_column(frame, "sentence").gather(rows) if "sentence" in frame.columns else None,
+            rating_range=rating_range,
         )
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
@@ -212,7 +226,7 @@ class Triplets:
                 break
         if not len(frame):
             raise DataError("nothing is left after filtering", expected="lower thresholds")
-        return Triplets.from_frame(frame)
+        return replace(Triplets.from_frame(frame, rating_range=ANY), rating_range=self.rating_range)
 
     def frame(self, *, record: bool = False) -> pl.DataFrame:
         """The triplets as a table with external ids; with `record`, the number of each row's record comes first."""
@@ -255,6 +269,8 @@ class Triplets:
         for array in arrays:
             hasher.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
         hasher.update(b"-" if self.texts is None else Vocabulary(self.texts).digest().encode())
+        if self.rating_range is not None:
+            hasher.update(f"{self.rating_range}".encode())
         return hasher.hexdigest()
 
     def _entries(self, records: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -284,21 +300,22 @@ def group_records(
     items: int,
     explanations: int,
     frame: pl.DataFrame,
+    record: str | None = None,
+    rating_range: Range | None = None,
 ) -> tuple[Records, NDArray[np.int64]]:
-    """Rows of numbers as records, and the row that each triplet is from; `frame` may have rating, time and record."""
-    if "record" in frame.columns:
-        pair = frame["record"].cast(pl.Int64).to_numpy()
-    else:
-        pair = user.astype(np.int64) * items + item
+    """Rows of numbers as records, and the row that each triplet is from; `frame` may have rating and time."""
+    pair = user.astype(np.int64) * items + item if record is None else record_column(frame, record)
     order = _order(pair, explanation, explanations)
     user, item, explanation, pair = user[order], item[order], explanation[order], pair[order]
     new_pair = _changes(pair)
+    if record is not None:
+        _check_records(frame, record, order, new_pair[1:] | ~(_changes(user) | _changes(item))[1:])
     kept = new_pair | _changes(explanation)
     starts = np.flatnonzero(new_pair)
     counts = np.diff(np.append(np.flatnonzero(kept), len(order))).astype(np.int32)
     indptr = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(np.add.reduceat(kept, starts, dtype=np.int64), out=indptr[1:])
-    rating, time = _per_record(frame, "rating", order, starts), _times(frame, order, starts)
+    rating, time = _ratings(frame, order, starts, rating_range), _times(frame, order, starts)
     return Records(user[starts], item[starts], CSR(indptr, explanation[kept], counts), rating, time), order[kept]
 
 
@@ -308,7 +325,7 @@ def id_columns(frame: pl.DataFrame) -> list[pl.Series]:
     for name in ("user", "item", "explanation"):
         if name not in frame.columns:
             raise DataError("missing column", column=name, expected="columns user, item and explanation")
-        series = frame[name].cast(pl.String)
+        series = text_column(frame, name)
         empty = series.is_null() | (series == "")
         if empty.any():
             raise DataError("empty id", row=int(empty.arg_true()[0]) + 1, column=name, expected="a non-empty id")
@@ -335,25 +352,20 @@ def _texts(frame: pl.DataFrame, texts: pl.DataFrame | None, explanations: Vocabu
         if "text" not in frame.columns:
             return None
         texts = frame.select("explanation", "text")
-    known = texts.select(pl.col("explanation").cast(pl.String), pl.col("text").cast(pl.String)).drop_nulls()
+    known = texts.select(text_column(texts, "explanation"), text_column(texts, "text")).drop_nulls()
     known = known.unique("explanation", keep="first", maintain_order=True)
     ids = pl.DataFrame({"explanation": explanations.ids})
     joined = ids.join(known, on="explanation", how="left", maintain_order="left")
     return joined.select(pl.coalesce("text", "explanation").alias("text"))["text"]
 
 
-def _per_record(
-    frame: pl.DataFrame, name: str, order: NDArray[np.int64], starts: NDArray[np.int64]
+def _ratings(
+    frame: pl.DataFrame, order: NDArray[np.int64], starts: NDArray[np.int64], named: Range | None
 ) -> NDArray[np.float32] | None:
-    """The mean of a numeric column over the rows of each record, NaN where all are missing."""
-    if name not in frame.columns:
+    """The mean rating over the rows of each record, NaN where all are missing."""
+    if "rating" not in frame.columns:
         return None
-    try:
-        values = frame[name].cast(pl.Float64).to_numpy()[order]
-    except pl.exceptions.InvalidOperationError as error:
-        bad = frame[name].cast(pl.Float64, strict=False).is_null() & frame[name].is_not_null()
-        row = int(bad.arg_true()[0])
-        raise DataError(f"not a number: {frame[name][row]!r}", row=row + 1, column=name, expected="numbers") from error
+    values = on_scale(number_column(frame, "rating"), named)[order]
     known = ~np.isnan(values)
     totals = np.add.reduceat(np.where(known, values, 0.0), starts)
     counts = np.add.reduceat(known.astype(np.int64), starts)
@@ -367,26 +379,13 @@ def _times(frame: pl.DataFrame, order: NDArray[np.int64], starts: NDArray[np.int
     return np.maximum.reduceat(seconds(frame["time"])[order], starts)
 
 
-def seconds(times: pl.Series) -> NDArray[np.int64]:
-    """Times as integers: numbers as they are, dates and date texts as seconds since 1970, missing ones as 0."""
-    if times.dtype == pl.String:
-        numeric = times.cast(pl.Int64, strict=False)
-        if numeric.null_count() > times.null_count():
-            parsed = times.str.slice(0, 19).str.replace("T", " ")
-            dates = parsed.str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False)
-            clocks = parsed.str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False)
-            whole = pl.select(pl.coalesce(clocks, dates.cast(pl.Datetime("us")))).to_series()
-            bad = whole.is_null() & times.is_not_null()
-            if bad.any():
-                row = int(bad.arg_true()[0])
-                raise DataError(
-                    f"not a time: {times[row]!r}",
-                    row=row + 1,
-                    column="time",
-                    expected="2026-01-31 or seconds since 1970",
-                )
-            numeric = whole.dt.epoch("s")
-        times = numeric
-    elif times.dtype.is_temporal():
-        times = times.cast(pl.Datetime("us")).dt.epoch("s")
-    return times.cast(pl.Int64, strict=False).fill_null(0).to_numpy()
+def _check_records(frame: pl.DataFrame, record: str, order: NDArray[np.int64], agrees: NDArray[np.bool_]) -> None:
+    """Refuse a record whose rows, neighbours in `order`, are of several users or items."""
+    if not agrees.all():
+        row = int(order[np.flatnonzero(~agrees)[0] + 1])
+        raise DataError(
+            f"record {frame[record][row]} has another user or item in an earlier row",
+            row=row + 1,
+            column=record,
+            expected="one user and one item in each record",
+        )

@@ -134,13 +134,14 @@ class Comparison:
     def table(self, metrics: Sequence[str] = SHOWN) -> Table:
         """For a terminal."""
         from rich.table import Table
+        from rich.text import Text
 
         headers, texts, bold = self.cells(metrics)
         table = Table(caption=self.note(), caption_justify="left")
         for place, header in enumerate(headers):
             table.add_column(header, justify="left" if place == 0 else "right")
         for row, marks in zip(texts, bold, strict=True):
-            table.add_row(*(f"[bold]{text}[/bold]" if mark else text for text, mark in zip(row, marks, strict=True)))
+            table.add_row(*(Text(text, "bold") if mark else text for text, mark in zip(row, marks, strict=True)))
         return table
 
     def markdown(self, metrics: Sequence[str] = SHOWN) -> str:

@@ -207,7 +207,7 @@ def split_sentences(
     Returns per kept sentence its key, first byte, length, review and number of shingles; then the counts by cause,
     example places by cause, and which reviews are not in English.
     """
-    room = len(text) // 3 + len(ends) + 1  # a kept sentence has two words and a boundary: at least four bytes
+    room = len(text) // 2 + len(ends) + 1  # a kept sentence has a word and a boundary: at least two bytes
     keys, starts = np.empty(room, np.uint64), np.empty(room, np.int64)
     lengths, reviews, sizes = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int32)
     counts, examples = np.zeros(CAUSES, np.int64), np.zeros((CAUSES, EXAMPLES, 2), np.int64)
@@ -217,6 +217,10 @@ def split_sentences(
         longest, previous = max(longest, ends[r] - previous), ends[r]
     words, places = np.empty(longest + 1, np.uint64), np.empty(2 * longest + 2, np.int64)
     shingles = np.empty(longest + 1, np.uint64)
+    slots = 8  # of a hash table of the keys of one review, for all reviews in turn
+    while slots < longest + 2:
+        slots *= 2
+    said, said_in = np.empty(slots, np.uint64), np.full(slots, -1, np.int64)
     n, p = 0, 0
     for r in range(len(ends)):
         end, first_kept = ends[r], n  # a new line stands between reviews: nothing looks across it
@@ -247,11 +251,13 @@ def split_sentences(
             if cause == KEPT:
                 distinct = shingle_set(words, lead, count, size, shingles)
                 key = set_key(shingles, distinct)
-                for k in range(first_kept, n):
-                    if keys[k] == key:
-                        cause = REPEATED
-                        break
-                if cause == KEPT:
+                slot = key & np.uint64(slots - 1)
+                while said_in[slot] == r and said[slot] != key:
+                    slot = (slot + np.uint64(1)) & np.uint64(slots - 1)
+                if said_in[slot] == r:
+                    cause = REPEATED
+                else:
+                    said[slot], said_in[slot] = key, r
                     keys[n], starts[n], lengths[n] = key, begin, finish - begin
                     reviews[n], sizes[n] = r, distinct
                     n += 1
@@ -285,7 +291,7 @@ def sentence_shingles(
     indptr = np.zeros(len(starts) + 1, np.int64)
     room, longest = 0, 0
     for s in range(len(starts)):
-        room += lengths[s] // 2 + 1
+        room += lengths[s]  # an ampersand is a word of one byte; what is not used takes no memory
         longest = max(longest, lengths[s])
     out, nobody = np.empty(room, np.uint64), np.zeros(8, np.uint64)
     words, places = np.empty(longest + 1, np.uint64), np.empty(2 * longest + 2, np.int64)

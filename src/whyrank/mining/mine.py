@@ -12,7 +12,9 @@ import numpy as np
 import polars as pl
 
 from whyrank.atomic import writing
+from whyrank.data.compressed import EXPANSION
 from whyrank.data.problems import OnError, Problems
+from whyrank.data.ratings import Range, checked_range, on_scale
 from whyrank.errors import DataError, ParameterError
 from whyrank.mining import statements as st
 from whyrank.mining.nouns import StatementEnglish
@@ -40,6 +42,8 @@ def mine(
     progress: Progress | None = None,
     on_error: OnError = "raise",
     pool: Mined | str | Path | None = None,
+    rating_range: Range | None = None,
+    max_expansion: float = EXPANSION,
     **settings: Any,
 ) -> Mined:
     """Mine statements from reviews: files (JSON lines, CSV, TSV, Parquet; .gz, .zst) or tables with user, item, text.
@@ -58,6 +62,8 @@ def mine(
         on_error: "skip" counts broken rows instead of raising.
         pool: An earlier result or its folder to carry on: its statements keep their ids, its triplets stay, what was
             rejected by hand stays rejected.
+        rating_range: The lowest and the highest rating; recognized from the ratings unless given. Others are unknown.
+        max_expansion: A compressed file that grows more than so many times is refused.
 
     Returns:
         The statements, the triplets with quotes, and an account of what was left out.
@@ -84,6 +90,8 @@ def mine(
             progress=progress,
             on_error=on_error,
             pool=old,
+            rating_range=rating_range,
+            max_expansion=max_expansion,
             **settings,
         )
     if unit != "statements":
@@ -92,7 +100,7 @@ def mine(
         raise ParameterError("statements follow StatementRules; a pool of clauses cannot be carried on by statements")
     base = rules or (old.rules if old and isinstance(old.rules, StatementRules) else StatementRules())
     tell = progress or (lambda stage, done, total: None)
-    reading = Reading(Problems(on_error))
+    reading = Reading(Problems(on_error), checked_range(rating_range), max_expansion)
     started = time.perf_counter()
     chosen = base.changed(settings)
     with writing(tempfile.gettempdir()), tempfile.TemporaryFile(prefix="whyrank-mine-") as spool:
@@ -146,8 +154,11 @@ class Choice:
         table = table.with_columns(
             user=pl.col("user").cast(pl.String),
             item=pl.col("item").cast(pl.String),
-            score=st.scores_of(table["rating"], self.rules.rating_range),
-        )
+            rating=pl.Series(
+                on_scale(table["rating"].cast(pl.Float64).fill_null(np.nan).to_numpy(), self.reading.rating_range)
+            ),
+        ).with_columns(pl.col("rating").fill_nan(None))
+        table = table.with_columns(score=st.scores_of(table["rating"]))
         first = table.sort("time", "user", "review", nulls_last=True).unique(("item", "copy"), keep="first")
         long_enough = table["words"] >= 20
         copied = (long_enough & ~table["review"].is_in(first["review"].implode())).fill_null(False)

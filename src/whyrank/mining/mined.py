@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from whyrank.atomic import Marker, new_folder
+from whyrank.atomic import Marker, json_object, new_folder
 from whyrank.data.parquet import check_parquet
 from whyrank.data.tables import UNREADABLE, inside
 from whyrank.data.triplets import Triplets
@@ -21,8 +21,17 @@ from whyrank.mining.reviews import Reading
 from whyrank.mining.rules import MiningRules, StatementRules
 
 FORMAT = 1
-MARKER = Marker("mining.json", "rules")
 TABLES = ("triplets.parquet", "wordings.parquet", "explanations.parquet")
+
+
+def is_mined(folder: Path) -> bool:
+    """Whether a folder is one that `Mined.write` wrote."""
+    account = json_object(folder / MARKER.file)
+    kinds = {"format": int, "rules": dict, "sha256": dict}
+    return all(isinstance(account.get(name), kind) for name, kind in kinds.items())
+
+
+MARKER = Marker("mining.json", r"mining\.json|(triplets|wordings|explanations)\.parquet", is_mined)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,7 +161,7 @@ def _read_table(file: Path, digest: str) -> pl.DataFrame:
     """One of a mined folder's tables, as it was written."""
     if sha256(file.read_bytes()).hexdigest() != digest:
         raise DataError("changed since it was written", path=file, expected="a fresh mining folder")
-    return pl.read_parquet(check_parquet(file))
+    return pl.read_parquet(check_parquet(file), glob=False)
 
 
 def _whole(triplets: pl.DataFrame) -> pl.DataFrame:

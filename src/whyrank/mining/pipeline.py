@@ -16,7 +16,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.atomic import writing
+from whyrank.data.compressed import EXPANSION
 from whyrank.data.problems import OnError, Problems
+from whyrank.data.ratings import Range, checked_range, warn_outside
 from whyrank.errors import DataError, ParameterError
 from whyrank.mining.groups import Pairs, Wordings, count_wordings, find_pairs, group, promising
 from whyrank.mining.mined import Mined
@@ -41,13 +43,16 @@ def mine_clauses(
     progress: Progress | None = None,
     on_error: OnError = "raise",
     pool: Mined | None = None,
+    rating_range: Range | None = None,
+    max_expansion: float = EXPANSION,
     **settings: object,
 ) -> Mined:
     """Mine whole clauses from reviews: files (JSON lines, CSV, TSV, Parquet; .gz, .zst) or tables with user, item, text.
 
     Every setting of `MiningRules` is a keyword: `mine_clauses("reviews.jsonl.gz", min_count=10)`. The result depends on the
     set of reviews and the rules only, not on their order or on `threads`. `progress(stage, done, total)` is called now
-    and then. `on_error="skip"` counts broken rows instead of raising.
+    and then. `on_error="skip"` counts broken rows instead of raising. Ratings outside of `rating_range` are unknown. A
+    compressed file that grows more than `max_expansion` times is refused.
 
     `pool`, an earlier result or its folder, is carried on: its explanations keep ids and texts, its triplets stay, its
     rules hold unless changed, what was rejected by hand stays rejected; new explanations need `min_count` records in
@@ -63,7 +68,8 @@ def mine_clauses(
     tell = progress or (lambda stage, done, total: None)
     started = time.perf_counter()
     with writing(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="whyrank-mine-") as folder:
-        reading, spool, cutter = Reading(Problems(on_error)), Spool(Path(folder)), Cutter.of(rules)
+        reading = Reading(Problems(on_error), checked_range(rating_range), max_expansion)
+        spool, cutter = Spool(Path(folder)), Cutter.of(rules)
         if old:
             spool.add_known(old.wordings["text"], cutter)
         cut_reviews(read_reviews(sources, columns, reading), cutter, spool, threads, tell)
@@ -76,6 +82,7 @@ def mine_clauses(
         report.add_examples({CAUSES[code]: shown for code, shown in spool.examples.items()})
         mentions, wordings = find_wordings(spool, cutter, old.wordings if old else None, report, tell)
     reading.reject("not English", spool.foreign)
+    warn_outside(reading.odd_ratings, reading.rating_range, reading.rating_range)
     found = build(mentions, wordings, old.pool if old else None, rules, report, tell)
     return Mined.of(found, rules, report, reading, time.perf_counter() - started)
 

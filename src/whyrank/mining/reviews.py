@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import polars as pl
 
+from whyrank.data.columns import date_seconds, text_column
+from whyrank.data.compressed import EXPANSION, check_expansion
 from whyrank.data.parquet import check_parquet
-from whyrank.data.problems import Problems
-from whyrank.data.tables import UNREADABLE, first_line, form_of
+from whyrank.data.problems import Problems, located
+from whyrank.data.ratings import LARGEST, Range
+from whyrank.data.tables import UNREADABLE, csv_rows, first_line, form_of, holds_nul, line_batches
 from whyrank.errors import DataError
 from whyrank.mining.lines import to_lines
 
@@ -49,8 +52,18 @@ class Reading:
     """What is counted while reviews are read."""
 
     problems: Problems
+    rating_range: Range | None = None  # ratings outside of it are unknown
+    max_expansion: float = EXPANSION
     reviews: int = 0  # rows of the sources
+    odd_ratings: int = 0
     rejected: dict[str, int] = field(default_factory=dict)  # by cause
+
+    def reject_broken(self) -> None:
+        """Count rows that could not be read at all, which were no reviews yet."""
+        for cause, count in self.problems.counts.items():
+            if cause not in self.rejected:
+                self.reviews += count
+                self.reject(cause, count)
 
     def reject(self, cause: str, count: int) -> None:
         if count:
@@ -74,6 +87,7 @@ def read_reviews(sources: Sources, columns: Mapping[str, str] | None, reading: R
                 mapping = find_fields(table.columns, columns, path)
             yield _reviews(table, mapping, path, row, reading)
             row += table.height
+        reading.reject_broken()
 
 
 def find_fields(names: Sequence[str], columns: Mapping[str, str] | None, path: Path | None) -> dict[str, str]:
@@ -103,11 +117,10 @@ def _tables(
     if not path.is_file():
         raise DataError("no such file", path=path)
     form, _ = form_of(path)
-    if form == "jsonl":
-        return _json_tables(path, columns, reading)
     if form == "parquet":
-        return _batches(path, pl.scan_parquet(check_parquet(path)))
-    return _csv_tables(path, "\t" if form == "tsv" else ",", reading)
+        return _batches(path, pl.scan_parquet(check_parquet(path), glob=False))
+    check_expansion(path, reading.max_expansion)
+    return _json_tables(path, columns, reading) if form == "jsonl" else _csv_tables(path, form, reading)
 
 
 def _batches(path: Path, frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
@@ -117,30 +130,19 @@ def _batches(path: Path, frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
         raise DataError(f"cannot be read: {first_line(error)}", path=path) from error
 
 
-def _lines(path: Path) -> Iterator[pl.Series]:
-    """The lines of a file, undecodable bytes as U+FFFD; a separator that no text holds keeps them whole."""
-    frame = pl.scan_csv(
-        path,
-        has_header=False,
-        separator="\0",
-        quote_char=None,
-        schema={"line": pl.String},
-        encoding="utf8-lossy",
-        truncate_ragged_lines=True,
-    )
-    return (batch["line"] for batch in _batches(path, frame))
-
-
 def _json_tables(path: Path, columns: Mapping[str, str] | None, reading: Reading) -> Iterator[pl.DataFrame]:
     schema: dict[str, type[pl.String]] | None = None
     row = 1
-    for lines in _lines(path):
+    for lines in line_batches(path, reading.problems, CHUNK):
         if schema is None:
             names = _json_names(lines.head(100))
             schema = dict.fromkeys(find_fields(names, columns, path).values(), pl.String)
         try:
             table = pl.read_ndjson(to_lines(lines), schema=schema)
+            careful = holds_nul(table)
         except pl.exceptions.PolarsError:
+            careful = True
+        if careful:
             table = _json_carefully(path, lines, row, schema, reading)
         row += lines.len()
         yield table
@@ -185,56 +187,46 @@ def _json_carefully(
     return pl.DataFrame(kept, schema=dict(schema))
 
 
-def _csv_tables(path: Path, separator: str, reading: Reading) -> Iterator[pl.DataFrame]:
-    careless = reading.problems.on_error == "skip"
+def _csv_tables(path: Path, form: str, reading: Reading) -> Iterator[pl.DataFrame]:
+    """By polars until a bad row; to skip bad ones, row by row."""
+    if reading.problems.on_error == "skip":
+        rows = csv_rows(path, form, False, reading.problems)
+        while some := list(islice(rows, CHUNK)):
+            yield pl.DataFrame(some, schema=dict.fromkeys(some[0], pl.String))
+        return
     frame = pl.scan_csv(
         path,
-        separator=separator,
-        quote_char=None if separator == "\t" else '"',
+        glob=False,
+        separator="\t" if form == "tsv" else ",",
+        quote_char=None if form == "tsv" else '"',
         infer_schema=False,
         encoding="utf8-lossy",
-        ignore_errors=careless,
-        truncate_ragged_lines=careless,
     )
     try:
         yield from frame.collect_batches(chunk_size=CHUNK)
     except UNREADABLE as error:
-        row = _first_bad_row(path, separator)
-        expected = "as many fields in each row as in the header" if row else None
-        raise DataError(f"cannot be read: {first_line(error)}", path=path, row=row, expected=expected) from error
-
-
-def _first_bad_row(path: Path, separator: str) -> int | None:
-    texts = (f"{line or ''}\n" for lines in _lines(path) for line in lines)
-    rows: Iterable[list[str]] = csv.reader(texts, csv.excel_tab if separator == "\t" else csv.excel)
-    width = None
-    try:
-        for number, fields in enumerate(rows):
-            width = len(fields) if width is None else width
-            if len(fields) > width:
-                return number
-    except (csv.Error, DataError):
-        pass
-    return None
+        for _ in csv_rows(path, form, False, reading.problems):  # raises where the bad row is
+            pass
+        raise DataError(f"cannot be read: {first_line(error)}", path=path) from error
 
 
 def _reviews(
     table: pl.DataFrame, mapping: Mapping[str, str], path: Path | None, row: int, reading: Reading
 ) -> pl.DataFrame:
     """Our columns in our types; rows without user, item or text are counted and left out."""
-    texts = [pl.col(mapping[name]).cast(pl.String).alias(name) for name in REQUIRED]
-    title = pl.col(mapping["title"]).cast(pl.String).fill_null("") if "title" in mapping else pl.lit("")
-    rating = pl.col(mapping["rating"]) if "rating" in mapping else pl.lit(None)
-    time = pl.lit(parse_times(table[mapping["time"]])) if "time" in mapping else pl.lit(None, pl.Int64)
-    source = pl.col(mapping["source"]).cast(pl.String) if "source" in mapping else pl.lit(None, pl.String)
-    rows = pl.int_range(row, row + table.height).cast(pl.String)
-    reviews = table.select(
-        *texts,
-        source=pl.coalesce(source, rows),
-        title=title,
-        rating=rating.cast(pl.String).cast(pl.Float32, strict=False),
-        time=time,
-    )
+    with located(path):
+        texts = {
+            name: text_column(table, mapping[name])
+            for name in (*REQUIRED, "title", "rating", "source")
+            if name in mapping
+        }
+        time = parse_times(table[mapping["time"]]) if "time" in mapping else pl.lit(None, pl.Int64)
+    rating = _ratings(texts.pop("rating"), reading) if "rating" in texts else pl.lit(None, pl.Float32)
+    title = texts.pop("title").fill_null("") if "title" in texts else pl.lit("")
+    required = (texts[name].alias(name) for name in REQUIRED)
+    rows = pl.int_range(row, row + table.height, eager=True).cast(pl.String)
+    source = pl.coalesce(texts["source"], rows) if "source" in texts else rows
+    reviews = table.select(*required, source=source, title=title, rating=rating, time=time)
     reading.reviews += reviews.height
     good = pl.repeat(True, reviews.height, eager=True)
     for name in REQUIRED:
@@ -248,18 +240,22 @@ def _reviews(
     return reviews if good.all() else reviews.filter(good)
 
 
+def _ratings(texts: pl.Series, reading: Reading) -> pl.Series:
+    """Ratings as numbers; what is none, infinite or outside of a named scale is unknown."""
+    ratings = texts.cast(pl.Float64, strict=False).fill_nan(None)
+    low, high = reading.rating_range or (-LARGEST, LARGEST)
+    odd = ~ratings.is_between(low, high).fill_null(True)
+    reading.odd_ratings += int(odd.sum())
+    return ratings.set(odd, None).cast(pl.Float32)
+
+
 def parse_times(times: pl.Series) -> pl.Series:
     """Seconds since 1970 from numbers (seconds or milliseconds) and dates; what is neither is null."""
-    if times.dtype.is_temporal():
+    if times.dtype in (pl.Date, pl.Datetime):
         return times.cast(pl.Datetime("us")).dt.epoch("s").alias("time")
-    numbers = times.cast(pl.String).cast(pl.Float64, strict=False).cast(pl.Int64, strict=False)
+    texts = text_column(times.to_frame(), times.name)
+    numbers = texts.cast(pl.Float64, strict=False).cast(pl.Int64, strict=False)
     if numbers.null_count() > times.null_count():
-        text = times.cast(pl.String).str.slice(0, 19).str.replace("T", " ", literal=True)
-        dates = (text.str.to_datetime(form, strict=False) for form in ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M"))
-        days = (
-            text.str.to_date(form, strict=False).cast(pl.Datetime("us"))
-            for form in ("%Y-%m-%d", "%m %d, %Y", "%B %d, %Y")
-        )
-        numbers = pl.select(pl.coalesce(numbers, *(date.dt.epoch("s") for date in (*dates, *days)))).to_series()
+        numbers = pl.select(pl.coalesce(numbers, date_seconds(texts))).to_series()
     large = numbers.abs() > EPOCH_MILLISECONDS
     return pl.select(pl.when(large).then(numbers // 1000).otherwise(numbers).alias("time")).to_series()

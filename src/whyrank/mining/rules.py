@@ -91,7 +91,6 @@ class StatementRules:
     min_count: int | None = None  # least number of records that hold a statement
     min_users: int = 2  # what one person says again and again is no shared statement
     min_items: int | None = None
-    rating_range: tuple[float, float] | None = None  # lowest and highest rating; None recognizes the scale
 
     def __post_init__(self) -> None:
         for name, (accepts, expected) in STATEMENT_CHECKS.items():
@@ -172,15 +171,6 @@ CHECKS: dict[str, Check] = {
 }
 
 
-def _range(value: object) -> bool:
-    return value is None or (
-        isinstance(value, tuple)
-        and len(value) == 2
-        and all(type(v) in (int, float) for v in value)
-        and value[0] < value[1]
-    )
-
-
 def _optional(check: Check) -> Check:
     accepts, expected = check
     return (lambda v: v is None or accepts(v)), f"{expected} or None"
@@ -197,5 +187,4 @@ STATEMENT_CHECKS: dict[str, Check] = {
     "min_count": _optional(_whole(1)),
     "min_users": _whole(1),
     "min_items": _optional(_whole(1)),
-    "rating_range": (_range, "two numbers, the lower one first, or None"),
 }

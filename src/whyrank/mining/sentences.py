@@ -228,7 +228,7 @@ class Spool:
 
     def who(self, reviews: NDArray[np.integer]) -> pl.DataFrame:
         """User, item, rating and time of the reviews of the given numbers."""
-        table = pl.scan_ipc(self.folder / "reviews-*.arrow", row_index_name="review")
+        table = pl.scan_ipc(sorted(self.folder.glob("reviews-*.arrow")), glob=False, row_index_name="review")
         wanted = pl.Series("review", np.unique(reviews), pl.UInt32)
         found = table.join(wanted.to_frame().lazy(), on="review", how="semi").collect()
         return pl.DataFrame({"review": pl.Series(reviews, dtype=pl.UInt32)}).join(

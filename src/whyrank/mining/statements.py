@@ -495,18 +495,9 @@ def describe(taken: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return wordings, table.select("id", text.alias("text"), "aspect", "sense", "polarity").sort("id")
 
 
-SCALES = ((0, 1), (1, 5), (0, 5), (1, 10), (0, 10), (1, 100), (0, 100))
-
-
-def scores_of(ratings: pl.Series, scale: tuple[float, float] | None) -> pl.Series:
-    """Ratings in standard deviations from their mean; null for what is missing or outside the scale."""
-    known = ratings.cast(pl.Float64).fill_nan(None).drop_nulls()
-    if scale is None:
-        held = ((low, high) for low, high in SCALES if known.is_between(low, high).sum() >= 0.98 * len(known))
-        scale = next(held, (-np.inf, np.inf))
-    values = ratings.cast(pl.Float64).fill_nan(None)
-    values = pl.select(pl.when(values.is_between(*scale)).then(values)).to_series()
-    spread = values.std()
-    if not spread:
+def scores_of(ratings: pl.Series) -> pl.Series:
+    """Ratings in standard deviations from their mean; null where there are none, or no two that differ."""
+    spread = ratings.std()
+    if not isinstance(spread, float) or not spread:
         return pl.Series("score", [None] * len(ratings), dtype=pl.Float64)
-    return ((values - values.mean()) / spread).alias("score")
+    return ((ratings - ratings.mean()) / spread).alias("score")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from whyrank.atomic import new_file, sole_writer
+from whyrank.data.compressed import check_expansion
 from whyrank.data.parquet import check_parquet
 from whyrank.data.tables import UNREADABLE, first_line, form_of
 from whyrank.errors import DataError, ParameterError
@@ -77,16 +79,16 @@ def explain_file(
     if output.exists() and output.samefile(pairs):
         raise ParameterError(f"{output}: is the file of pairs, which would be lost; name another output")
     parts = output.parent / f".{output.name}.parts"
-    with sole_writer(output):
+    with sole_writer(output), _dropped_if_unreadable(parts):
         source = _prepare(pairs, parts, fingerprint(model, pairs, n, options))
-        total = int(source.select(pl.len()).collect().item())
+        total = int(_collected(source.select(pl.len()), pairs).item())
         done_before = done = 0
         for number, start in enumerate(range(0, total, ROWS)):
             part = parts / f"part-{number:06d}.parquet"
             if part.is_file():
                 done_before = done = min(start + ROWS, total)
             else:
-                table = _explain_part(model, source.slice(start, ROWS).collect(), n, options, threads)
+                table = _explain_part(model, _collected(source.slice(start, ROWS), pairs), n, options, threads)
                 with new_file(part) as aside:
                     table.write_parquet(aside)
                 done = min(start + ROWS, total)
@@ -95,6 +97,24 @@ def explain_file(
         reasons, statuses = _finish(parts, output, total)
     seconds = time.perf_counter() - begin
     return BulkReport(str(output), total, reasons, statuses, done_before if done_before < total else total, seconds)
+
+
+@contextmanager
+def _dropped_if_unreadable(parts: Path) -> Iterator[None]:
+    """Parts of pairs that cannot be read are of no use."""
+    try:
+        yield
+    except DataError:
+        shutil.rmtree(parts, ignore_errors=True)
+        raise
+
+
+def _collected(rows: pl.LazyFrame, pairs: Path) -> pl.DataFrame:
+    """Rows of the file of pairs, whose damage shows only when they are read."""
+    try:
+        return rows.collect()
+    except UNREADABLE as error:
+        raise DataError(f"cannot be read: {first_line(error)}", path=pairs) from error
 
 
 def _prepare(pairs: Path, parts: Path, fingerprint: str) -> pl.LazyFrame:
@@ -106,14 +126,14 @@ def _prepare(pairs: Path, parts: Path, fingerprint: str) -> pl.LazyFrame:
             aside.write_text(fingerprint, encoding="utf-8")
     try:
         source = _scan(pairs, parts)
-        names = source.collect_schema().names()
+        types = source.collect_schema()
     except UNREADABLE as error:
-        shutil.rmtree(parts, ignore_errors=True)
         raise DataError(f"cannot be read: {first_line(error)}", path=pairs) from error
     for name in ("user", "item"):
-        if name not in names:
-            shutil.rmtree(parts, ignore_errors=True)
-            raise DataError("missing column", path=pairs, column=name, expected="columns user and item")
+        kind = types.get(name)
+        if kind is None or kind.is_nested() or kind in (pl.Duration, pl.Object):
+            problem = "missing column" if kind is None else f"a column of type {kind}"
+            raise DataError(problem, path=pairs, column=name, expected="ids in columns user and item")
     return source.select(pl.col("user", "item").cast(pl.String))
 
 
@@ -121,16 +141,23 @@ def _scan(pairs: Path, parts: Path) -> pl.LazyFrame:
     """Parquet as it is; other forms are turned into Parquet first, so that slices of them are cheap."""
     form, _ = form_of(pairs)
     if form == "parquet":
-        return pl.scan_parquet(check_parquet(pairs))
+        return pl.scan_parquet(check_parquet(pairs), glob=False)
     staged = parts / "pairs.parquet"
     if not staged.is_file():
-        if form == "jsonl":
-            lazy = pl.scan_ndjson(pairs, schema={"user": pl.String, "item": pl.String})
-        else:
-            lazy = pl.scan_csv(pairs, separator="\t" if form == "tsv" else ",", infer_schema=False)
-        with new_file(staged) as aside:
-            lazy.sink_parquet(aside)
-    return pl.scan_parquet(staged)
+        check_expansion(pairs)
+        with new_file(staged) as aside, pairs.open("rb") as file:
+            if form == "jsonl":
+                lazy = pl.scan_ndjson(file, schema={"user": pl.String, "item": pl.String})
+            else:
+                quote = None if form == "tsv" else '"'
+                lazy = pl.scan_csv(file, separator="\t" if form == "tsv" else ",", quote_char=quote, infer_schema=False)
+            try:
+                lazy.sink_parquet(aside)
+            except UNREADABLE as error:
+                if getattr(error, "errno", None) or "(os error" in str(error):
+                    raise  # it is the disk, not the file of pairs
+                raise DataError(f"cannot be read: {first_line(error)}", path=pairs) from error
+    return pl.scan_parquet(staged, glob=False)
 
 
 def fingerprint(model: Ranker, pairs: Path, n: int, options: Options) -> str:
@@ -168,12 +195,11 @@ def _finish(parts: Path, output: Path, total: int) -> tuple[int, dict[str, int]]
     files = sorted(parts.glob("part-*.parquet"))
     if not files:
         raise DataError("no pairs", expected="at least one row")
-    joined = pl.scan_parquet(files)
+    joined = pl.scan_parquet(files, glob=False)
     with new_file(output) as aside:
         joined.sink_parquet(aside)
-    written = pl.scan_parquet(output)
-    odd = written.filter(pl.col("status") != "ok").group_by("status").len().collect()
+    odd = joined.filter(pl.col("status") != "ok").group_by("status").len().collect()
     statuses = dict(zip(odd["status"].to_list(), odd["len"].to_list(), strict=True))
-    reasons = int(written.select(pl.col("rank").count()).collect().item())
+    reasons = int(joined.select(pl.col("rank").count()).collect().item())
     shutil.rmtree(parts, ignore_errors=True)
     return reasons, {"ok": total - sum(statuses.values()), **dict(sorted(statuses.items()))}

@@ -10,14 +10,23 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from whyrank.atomic import Marker, new_file, new_folder
+from whyrank.atomic import Marker, json_object, new_file, new_folder
 from whyrank.errors import MissingExtra, ParameterError
 from whyrank.ranking.form import Floats
 from whyrank.ranking.rank import Ranker
 
-MARKER = Marker("export.json", "form")
 FORMS = ("parquet", "faiss", "usearch", "hnswlib")
+OWN = rf"export\.json|(explanations|users|items)\.parquet|index\.({'|'.join(FORMS)})"
 SAMPLE = 1000  # pairs whose exact lists are compared with the index's
+
+
+def is_export(folder: Path) -> bool:
+    """Whether a folder is one that `export` wrote."""
+    report = json_object(folder / MARKER.file)
+    return report.get("form") in FORMS and isinstance(report.get("explanations"), int)
+
+
+MARKER = Marker("export.json", OWN, is_export)
 
 
 @dataclass(frozen=True)

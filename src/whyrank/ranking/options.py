@@ -23,7 +23,8 @@ class Options:
     """How reasons are chosen, beyond their scores. All of it applies before ranking, not after.
 
     grounded: only explanations that someone has said of the item.
-    polarity: only explanations with a positive or a negative sentiment ("negative" disrecommends).
+    polarity: "positive" shows nothing that speaks against the item (neutral explanations stay), "negative" only what
+        does ("disrecommend").
     diversity: 0 ranks by score alone; towards 1 a reason that resembles those above it gives way. Above 0,
         near-duplicates and contradictions never stand in one list.
     specificity: score minus this times log-popularity, so that what everybody says steps back.
@@ -68,7 +69,7 @@ class Options:
         masks = []
         if self.polarity != "any":
             sentiment = catalog.sentiment
-            masks.append(sentiment > 0 if self.polarity == "positive" else sentiment < 0)
+            masks.append(sentiment >= 0 if self.polarity == "positive" else sentiment < 0)
         if self.exclude:
             mask = np.ones(len(catalog.explanations), bool)
             mask[catalog.explanations.numbers(self.exclude)] = False

@@ -1,0 +1,95 @@
+"""Columns of a table as texts, numbers, times and records; what cannot be one is an error that names column and row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.errors import DataError
+
+CLOCKS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M")
+DAYS = ("%Y-%m-%d", "%m %d, %Y", "%B %d, %Y")
+
+
+def text_column(frame: pl.DataFrame, name: str) -> pl.Series:
+    """A column as texts: numbers, dates and UTF-8 bytes are written as texts, lists and structs are refused."""
+    series = frame[name]
+    try:
+        if series.dtype.is_nested():
+            raise pl.exceptions.InvalidOperationError
+        return series.cast(pl.String)
+    except pl.exceptions.PolarsError as error:
+        raise _wrong_type(series, "texts or numbers") from error
+
+
+def bad_rows(frame: pl.DataFrame) -> Iterator[tuple[str, str, pl.Series]]:
+    """What can be wrong with rows of triplets: the problem, the column, and which rows have it."""
+    for name in ("user", "item", "explanation"):
+        yield "empty id", name, text_column(frame, name).fill_null("") == ""
+    kinds = {"rating": ("not a number", pl.Float64), "record": ("not the number of a record", pl.Int64)}
+    for name, (problem, kind) in kinds.items():
+        if name in frame.columns and frame[name].dtype == pl.String:
+            missing = frame[name].is_null() & (name == "rating")
+            yield problem, name, frame[name].cast(kind, strict=False).is_null() & ~missing
+    if "time" in frame.columns and frame["time"].dtype == pl.String:
+        yield "not a time", "time", _text_seconds(frame["time"]).is_null() & frame["time"].is_not_null()
+
+
+def number_column(frame: pl.DataFrame, name: str) -> NDArray[np.float64]:
+    """A column as numbers, NaN where missing."""
+    series = frame[name]
+    if not (series.dtype.is_numeric() or series.dtype in (pl.String, pl.Boolean, pl.Null)):
+        raise _wrong_type(series, "numbers")
+    numbers = series.cast(pl.Float64, strict=False)
+    _check_rows(series, numbers.is_null() & series.is_not_null(), "not a number", "numbers")
+    return numbers.fill_null(np.nan).to_numpy()
+
+
+def record_column(frame: pl.DataFrame, name: str = "record") -> NDArray[np.int64]:
+    """A column that says which rows make a record: whole numbers, none missing."""
+    series = frame[name]
+    expected = "a whole number in every row"
+    if not (series.dtype.is_integer() or series.dtype == pl.String):
+        raise _wrong_type(series, expected)
+    numbers = series.cast(pl.Int64, strict=False)
+    _check_rows(series, numbers.is_null(), "not the number of a record", expected)
+    return numbers.to_numpy()
+
+
+def seconds(times: pl.Series) -> NDArray[np.int64]:
+    """Times as integers: numbers as they are, dates and date texts as seconds since 1970, missing ones as 0."""
+    if times.dtype.is_nested() or times.dtype in (pl.Duration, pl.Time, pl.Binary, pl.Object):
+        raise _wrong_type(times, "2026-01-31 or seconds since 1970")
+    if times.dtype == pl.String:
+        numbers = _text_seconds(times)
+        _check_rows(times, numbers.is_null() & times.is_not_null(), "not a time", "2026-01-31 or seconds since 1970")
+        times = numbers
+    elif times.dtype.is_temporal():
+        times = times.cast(pl.Datetime("us")).dt.epoch("s")  # with a time zone, polars holds them in UTC
+    return times.cast(pl.Int64, strict=False).fill_null(0).to_numpy()
+
+
+def _text_seconds(times: pl.Series) -> pl.Series:
+    return pl.select(pl.coalesce(times.cast(pl.Int64, strict=False), date_seconds(times))).to_series()
+
+
+def date_seconds(texts: pl.Series) -> pl.Series:
+    """Dates and times in words as seconds since 1970, in UTC unless they name an offset; null where they are none."""
+    texts = texts.str.strip_chars().str.replace(r"\s*(?:UTC|GMT)$", "Z").str.replace("T", " ", literal=True)
+    zoned = (texts.str.to_datetime(f"{form}%#z", strict=False) for form in CLOCKS)
+    naive = (texts.str.to_datetime(form, strict=False) for form in CLOCKS)
+    days = (texts.str.to_date(form, strict=False).cast(pl.Datetime("us")) for form in DAYS)
+    return pl.select(pl.coalesce(each.dt.epoch("s") for each in (*zoned, *naive, *days))).to_series()
+
+
+def _check_rows(series: pl.Series, bad: pl.Series, problem: str, expected: str) -> None:
+    if bad.any():
+        row = int(bad.arg_true()[0])
+        raise DataError(f"{problem}: {series[row]!r}"[:200], row=row + 1, column=series.name, expected=expected)
+
+
+def _wrong_type(series: pl.Series, expected: str) -> DataError:
+    return DataError(f"a column of type {series.dtype}"[:200], column=series.name, expected=expected)
