@@ -13,7 +13,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
 from whyrank.mining import Mined, MiningRules, StatementRules, apply_review, mine, write_review
 from whyrank.mining.quotes import read_quotes
-from whyrank.mining.statements import thresholds
+from whyrank.mining.statements import limits_for
 
 PRAISE = ("The bed was really comfortable.", "Comfy beds!", "We had a comfortable bed and a quiet room.")
 BLAME = ("The bed was not comfortable.", "The walls were thin and the bed was hard.", "There was no hot water.")
@@ -119,7 +119,7 @@ def test_one_rating_outside_the_scale_does_not_stretch_it(mined: Mined) -> None:
 
 
 def test_thresholds_follow_the_size_of_the_data() -> None:
-    counts = [thresholds(n, 100).count for n in (100, 10_000, 100_000, 1_000_000)]
+    counts = [limits_for(n, 100).records for n in (100, 10_000, 100_000, 1_000_000)]
     assert counts == sorted(counts)
     assert counts[0] == 3
 

@@ -217,10 +217,12 @@ def _show(mined: Mined, output: Path, rules: bool) -> None:
     console().print(table)
     if mined.coverage:
         covered = mined.coverage
+        shares = {name: f"{covered[name]:.0%}" for name in ("reviews", "users", "items_with_3", "judgements")}
         note(
-            f"statements in {covered['reviews']:.0%} of the reviews, for {covered['users']:.0%} of the users; three or more "
-            f"for {covered['items_with_3']:.0%} of the items; {covered['judgements']:.0%} of all opinions judge the item as a whole"
+            f"statements in {shares['reviews']} of the reviews, by {shares['users']} of the users; "
+            f"three or more for {shares['items_with_3']} of the items"
         )
+        note(f"{shares['judgements']} of all opinions judge the item as a whole and are kept apart")
         if covered["reviews"] < THIN:
             note("few reviews hold a statement: add reviews, or lower the threshold with --set min_count=2")
     rejected = ", ".join(f"{count:,} {cause}" for cause, count in mined.rejected.items() if count)

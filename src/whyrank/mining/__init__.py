@@ -1,7 +1,7 @@
 """Mining: from raw reviews to explanations and triplets."""
 
-from whyrank.mining.mined import Mined
 from whyrank.mining.mine import mine
+from whyrank.mining.mined import Mined
 from whyrank.mining.review import apply_review, write_review
 from whyrank.mining.rules import MiningRules, StatementRules
 

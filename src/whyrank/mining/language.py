@@ -194,7 +194,7 @@ class English:
             if sense in self.ease:
                 bits |= k.EASY
         elif polarity == 0 and not closed and bits & (k.ADJ | k.PARTICIPLE | k.GERUND | k.ADV) and not bits & k.INT:
-            if text not in self.neutral and not bits & k.VERB or bits & k.PARTICIPLE and text not in self.neutral:
+            if (text not in self.neutral and not bits & k.VERB) or (bits & k.PARTICIPLE and text not in self.neutral):
                 polarity = self.valence(text)
         if text in self.neutral:
             bits |= k.NEUTRAL
@@ -210,7 +210,7 @@ class English:
         tag = self.tags.get(text)
         if text.endswith("ly"):
             stems = (text[:-2], text[:-2] + "e", text[:-3] + "y", text[:-1] + "e", text[:-4])
-        elif text.endswith(("er", "est")) and (tag in ("JJR", "JJS") or tag is None and len(text) >= SPELLING):
+        elif text.endswith(("er", "est")) and (tag in ("JJR", "JJS") or (tag is None and len(text) >= SPELLING)):
             short = text[:-2] if text.endswith("er") else text[:-3]
             stems = (short, short + "e", short[:-1] + "y", short[:-1])
         elif tag is None and len(text) >= SPELLING and text.isalpha():
@@ -247,7 +247,7 @@ class English:
         if tag in ("VB", "VBP", "VBZ") and self.tags.get(text + "s", self.tags.get(text[:-1], "")).startswith("NN"):
             bits |= k.NOUN
         if bits & k.NOUN and (
-            tag == "NNS" or tag is None and text.endswith("s") and not text.endswith(("ss", "us", "is"))
+            tag == "NNS" or (tag is None and text.endswith("s") and not text.endswith(("ss", "us", "is")))
         ):
             bits |= k.PLURAL
         return bits

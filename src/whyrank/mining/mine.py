@@ -17,8 +17,8 @@ from whyrank.data.problems import OnError, Problems
 from whyrank.data.ratings import Range, checked_range, on_scale
 from whyrank.errors import DataError, ParameterError
 from whyrank.mining import statements as st
-from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.mined import Mined
+from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.opinions import Finder, find_all
 from whyrank.mining.pipeline import mine_clauses
 from whyrank.mining.pool import Pool, described, unique_triplets
@@ -169,8 +169,8 @@ class Choice:
         """The mentions that make a statement, with its id, and how much of the reviews they cover."""
         rules, language, texts = self.rules, self.language, corpus.texts
         fresh = records.filter(~pl.col("foreign") & ~pl.col("copied"))
-        size = st.thresholds(fresh.height, fresh["item"].n_unique())
-        limits = st.Thresholds(rules.min_count or size.count, rules.min_users, rules.min_items or size.items)
+        size = st.limits_for(fresh.height, fresh["item"].n_unique())
+        limits = st.Limits(rules.min_count or size.records, rules.min_users, rules.min_items or size.items)
         mentions = pl.concat(corpus.mentions).with_row_index("place")
         mentions = mentions.join(
             fresh.select("review", "user", "item", "rating", "time", "source", "score", "copy"), on="review"
@@ -178,13 +178,13 @@ class Choice:
         self.report.sentences = mentions.height
         nouns = st.learn_nouns(corpus, language, rules.names)
         mentions = st.senses(mentions, texts, language)
-        mentions = st.aspects(mentions, texts, language, nouns, limits.count)
+        mentions = st.aspects(mentions, texts, language, nouns, limits.records)
         mentions = self.drop("vulgar", mentions, self._vulgar(mentions), not rules.vulgar)
         mentions = self.drop("titles", mentions, self._titled(mentions), bool(self.titles))
         overall = st.overall(nouns)
         judged = mentions.filter(overall)
         mentions = self.drop("judgements", mentions, overall, not rules.judgements)
-        mentions = self.kept("idioms", mentions, st.steady(mentions, limits.count, nouns))
+        mentions = self.kept("idioms", mentions, st.steady(mentions, limits.records, nouns))
         mentions = self.kept("odd", mentions, st.odd_pairs(mentions))
         mentions = self.kept("absences", mentions, st.idle_absences(mentions))
         aliases = self.aliases()
@@ -277,8 +277,8 @@ def coverage(reviews: pl.DataFrame, taken: pl.DataFrame, judged: pl.DataFrame) -
         return round(part / whole, 4) if whole else 0.0
 
     return {
-        "reviews": share(reviews["review"].is_in(said).sum(), reviews.height),
-        "reviews_of_15_words": share(with_words["review"].is_in(said).sum(), with_words.height),
+        "reviews": share(reviews.filter(pl.col("review").is_in(said)).height, reviews.height),
+        "reviews_of_15_words": share(with_words.filter(pl.col("review").is_in(said)).height, with_words.height),
         "users": share(taken["user"].n_unique(), reviews["user"].n_unique()),
         "items_with_3": share(items.filter(pl.col("n") >= 3).height, items.height),
         "items_of_5_reviews_with_3": share(often.filter(pl.col("n") >= 3).height, often.height),

@@ -19,8 +19,8 @@ from whyrank.kernels import tokens as kernel
 from whyrank.kernels import wordclasses as classes
 from whyrank.mining.clean import clean_texts
 from whyrank.mining.language import Word
-from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.lines import to_lines
+from whyrank.mining.nouns import StatementEnglish
 
 PHRASE = 4  # nouns of an aspect
 LONGEST = 80  # tokens of a sentence; longer ones are cut

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from whyrank.kernels import opinions as kernel
 from whyrank.kernels import wordclasses as words
@@ -79,14 +78,14 @@ class Corpus:
 
     def append(self, folder: Path) -> None:
         """Take in what `write` wrote, behind what is there."""
-        reviews = pl.read_ipc(folder / "reviews.arrow", memory_map=False)
-        mentions = pl.read_ipc(folder / "mentions.arrow", memory_map=False)
+        reviews = pl.read_ipc(folder / "reviews.arrow")
+        mentions = pl.read_ipc(folder / "mentions.arrow")
         stored = np.load(folder / "nouns.npz", allow_pickle=False)
         self.reviews.append(reviews)
         self.mentions.append(mentions.with_columns(pl.col("review") + self.size, pl.col("start") + self.length))
         for noun, counts in zip(stored["hashes"].tolist(), stored["counts"].tolist(), strict=True):
             self._count(noun, counts)
-        self.texts.update(pl.read_ipc(folder / "words.arrow", memory_map=False).iter_rows())
+        self.texts.update(pl.read_ipc(folder / "words.arrow").iter_rows())
         self.size += reviews.height
         self.length += int(stored["length"])
 
@@ -111,17 +110,17 @@ def _frame(mentions: Mentions, first: int, offset: int) -> pl.DataFrame:
     )
 
 
-class Thresholds(NamedTuple):
+class Limits(NamedTuple):
     """How often something must be said to count."""
 
-    count: int  # people who say a statement
+    records: int  # that hold a statement
     users: int
     items: int
 
 
-def thresholds(reviews: int, items: int) -> Thresholds:
+def limits_for(reviews: int, items: int) -> Limits:
     """What the size of the data asks for: 3 people in ten thousand reviews, 6 in a hundred thousand, 13 in a million."""
-    return Thresholds(max(3, round(0.2 * max(reviews, 1) ** 0.3)), 2, 2 if items > 20 else 1)
+    return Limits(max(3, round(0.2 * max(reviews, 1) ** 0.3)), 2, 2 if items > 20 else 1)
 
 
 class Vocabulary(NamedTuple):
@@ -208,7 +207,7 @@ def sense_of(language: StatementEnglish, opinion: str, adverb: str, sign: int, r
 
 
 def senses(mentions: pl.DataFrame, texts: dict[int, str], language: StatementEnglish) -> pl.DataFrame:
-    """Mentions with their sense: name, fixed (null where it depends), guess, wording; those without one are left out."""
+    """Mentions with their sense: name, fixed (null where it depends), guess, wording; others go."""
     key = ["opinion", "adverb", "sign", "rule"]
     distinct = mentions.select(key).unique()
     rows = []
@@ -225,7 +224,7 @@ def aspects(
 ) -> pl.DataFrame:
     """Mentions with their aspect at every level, from the most specific (p0) to the head noun; null where it is none.
 
-    `surface` is the aspect as it was written. Names of persons and brands and words that stand for anything are no aspects.
+    s0 and on are the aspect as it was written. Names of persons and brands, and words for anything, are no aspects.
     """
     key = [f"a{k}" for k in range(PHRASE)] + ["modifier", "inner", "verbal", "whole"]
     distinct = mentions.group_by(key).agg(n=pl.col("review").n_unique())
@@ -258,7 +257,7 @@ def overall(nouns: Vocabulary) -> pl.Expr:
 
 
 def steady(mentions: pl.DataFrame, least: int, nouns: Vocabulary) -> pl.DataFrame:
-    """Mentions whose aspect is also said something about (`the bed was hard`), not only part of an idiom (`short notice`)."""
+    """Mentions whose aspect people speak about (`the bed was hard`), and which is not only in idioms (`short notice`)."""
     head = f"p{LEVELS - 1}"
     said = pl.col("rule").is_in([kernel.R_PREDICATE, kernel.R_BARE, kernel.R_VERB, kernel.R_NO, kernel.R_AFFECT])
     counts = mentions.group_by(head).agg(
@@ -395,7 +394,7 @@ def polarities(mentions: pl.DataFrame, level: str) -> pl.DataFrame:
     return joined.with_columns(polarity=pl.coalesce("fixed", polarity).cast(pl.Int8)).drop("mean")
 
 
-def choose(mentions: pl.DataFrame, limits: Thresholds, known: Iterable[str] = ()) -> tuple[pl.DataFrame, pl.DataFrame]:
+def choose(mentions: pl.DataFrame, limits: Limits, known: Iterable[str] = ()) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Mentions with their statement (aspect, surface, sense, polarity, id), and those that found none.
 
     Each mention takes the most specific aspect whose statement enough people make; where not even its last noun gets
@@ -420,7 +419,7 @@ def choose(mentions: pl.DataFrame, limits: Thresholds, known: Iterable[str] = ()
                 plain=pl.col("sense").first().is_in(GENERAL),
             )
         )
-        least = pl.when(pl.col("plain")).then(3 * limits.count).otherwise(limits.count)
+        least = pl.when(pl.col("plain")).then(3 * limits.records).otherwise(limits.records)
         enough = counts.filter(
             (pl.col("pairs") >= least) & (pl.col("users") >= limits.users) & (pl.col("items") >= limits.items)
         )
