@@ -147,7 +147,10 @@ class Mined:
                 report.wordings |= {row["rule"]: row["wordings"]} if row["wordings"] is not None else {}
             pool = Pool(_whole(triplets.drop("text", "aspect", "polarity", strict=False)), wordings, explanations)
             kind = StatementRules if account.get("unit") == "statements" else MiningRules
-            rules = kind().changed(account["rules"])
+            given = dict(account["rules"])
+            if "titles" in given:  # its name in version 0.1
+                given["review_titles"] = given.pop("titles")
+            rules = kind().changed(given)
             facts = [account[name] for name in ("reviews", "rejected", "problems", "seconds")]
             facts.append(account.get("coverage", {}))
         except (*UNREADABLE, LookupError, ValueError, TypeError, RecursionError) as error:

@@ -20,7 +20,7 @@ class MiningRules:
 
     boundaries: str = ".,:;?!()[]{}*|~\n"  # a sentence ends at any of these, except between two digits
     split_dashes: bool = True  # and at a dash with a space beside it, and at a gap of three spaces
-    titles: bool = True  # the title of a review is one more sentence
+    review_titles: bool = True  # the title of a review is one more sentence
     min_words: int = 2
     max_words: int = 0  # 0: no limit
     first_person: tuple[str, ...] = FIRST_PERSON
@@ -146,7 +146,7 @@ CHECKS: dict[str, Check] = {
         "ASCII punctuation with the new line among it, without space, apostrophe, hyphen and ampersand",
     ),
     "split_dashes": (lambda v: isinstance(v, bool), "True or False"),
-    "titles": (lambda v: isinstance(v, bool), "True or False"),
+    "review_titles": (lambda v: isinstance(v, bool), "True or False"),
     "min_words": _whole(1),
     "max_words": _whole(0),
     "first_person": WORDS,

@@ -98,7 +98,7 @@ class Cutter:
     def cut(self, reviews: pl.DataFrame) -> Cut:
         """The sentences of a table with columns title and text."""
         rules = self.rules
-        texts = reviews["title"] + "\n" + reviews["text"] if rules.titles else reviews["text"]
+        texts = reviews["title"] + "\n" + reviews["text"] if rules.review_titles else reviews["text"]
         text, starts, lengths = as_bytes(clean_texts(texts))
         found = kernel.split_sentences(
             text,
