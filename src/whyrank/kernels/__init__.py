@@ -50,6 +50,15 @@ def inlined(function: F) -> F:
     return cast(F, numba.njit(nogil=True, error_model="numpy", forceinline=True, _nrt=False)(function))
 
 
+def inner(function: F) -> F:
+    """Compile a function that only kernels call: without an entry for Python and without counts of references.
+
+    Both take long to compile where functions are many. It must not make an array.
+    """
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
+    return cast(F, numba.njit(nogil=True, error_model="numpy", **options)(function))
+
+
 def first_run() -> bool:
     """Whether kernels still have to be compiled on this machine: worth a word to someone who waits."""
     folder = cache_folder()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whyrank.kernels import kernel
+from whyrank.kernels import inner
 from whyrank.kernels import wordclasses as w
 from whyrank.kernels.wordclasses import Sentence
 
@@ -11,19 +11,19 @@ NEGATION = 6  # tokens between a negation and what it turns
 REACH = 18  # tokens between a pronoun and the noun it stands for
 
 
-@kernel
+@inner
 def tag_at(x: Sentence, i: int) -> int:
     """The tag at a place, none outside of the sentence."""
     return x.tag[i] if 0 <= i < len(x.tag) else w.T_NONE
 
 
-@kernel
+@inner
 def bits_at(x: Sentence, i: int) -> int:
     """The classes at a place; outside of the sentence those of its end."""
     return x.bits[i] if 0 <= i < len(x.bits) else w.END
 
 
-@kernel
+@inner
 def phrase_start(x: Sentence, head: int) -> int:
     """Where the noun phrase with this head begins: nouns that stand together."""
     a = head
@@ -32,7 +32,7 @@ def phrase_start(x: Sentence, head: int) -> int:
     return a + 1 if x.tag[a] == w.T_S else a
 
 
-@kernel
+@inner
 def before_phrase(x: Sentence, a: int) -> int:
     """The last token before a noun phrase whose nouns begin at a: before its modifiers and its determiner."""
     m = a - 1
@@ -43,13 +43,13 @@ def before_phrase(x: Sentence, a: int) -> int:
     return m
 
 
-@kernel
+@inner
 def is_head(x: Sentence, i: int) -> bool:
     """Whether a token is the last noun of a noun phrase."""
     return x.tag[i] == w.T_N and tag_at(x, i + 1) not in (w.T_N, w.T_S)
 
 
-@kernel
+@inner
 def next_head(x: Sentence, i: int) -> int:
     """The head of the noun phrase that begins at i (determiners and modifiers first), or -1."""
     k = i
@@ -68,7 +68,7 @@ def next_head(x: Sentence, i: int) -> int:
         k = j
 
 
-@kernel
+@inner
 def inner_head(x: Sentence, head: int, kinds: int) -> int:
     """The head of what a noun of these kinds holds (selection of wines, a lot of space), or the head itself."""
     if x.bits[head] & kinds and bits_at(x, head + 1) & w.OF:
@@ -78,14 +78,14 @@ def inner_head(x: Sentence, head: int, kinds: int) -> int:
     return head
 
 
-@kernel
+@inner
 def object_head(x: Sentence, i: int) -> int:
     """The head of an object that begins at i, or -1: that of the inner phrase in "some kind of pasta"."""
     h = next_head(x, i)
     return inner_head(x, h, w.LIGHT | w.CONTAINER) if h >= 0 else -1
 
 
-@kernel
+@inner
 def next_conjunct(x: Sentence, head: int) -> int:
     """Where the next noun phrase of a list begins behind a head; -1 at its end or where a new clause begins."""
     k = head + 1
@@ -99,26 +99,29 @@ def next_conjunct(x: Sentence, head: int) -> int:
     return -1 if h < 0 or tag_at(x, h + 1) in (w.T_COP, w.T_V, w.T_AUX, w.T_NEG) else k
 
 
-@kernel
+@inner
 def elsewhere(x: Sentence, head: int) -> bool:
     """Whether a noun phrase is about another item: the hotel next door, other places, my previous phone."""
-    if bits_at(x, head + 1) & w.ELSEWHERE:
+    k = head + 1
+    while bits_at(x, k) & w.GLUE:
+        k += 1
+    if bits_at(x, k) & w.ELSEWHERE:
         return True
     first = before_phrase(x, phrase_start(x, head)) + 1
+    seen = 0
     for k in range(first, head):
-        if x.bits[k] & w.ELSEWHERE:
-            return True
-    return False
+        seen |= x.bits[k]
+    return seen & w.ELSEWHERE != 0
 
 
-@kernel
+@inner
 def no_aspect(x: Sentence, head: int) -> bool:
     """Whether a noun phrase says nothing that could have a quality: a time, a thing, another item."""
     vague = x.bits[head] & (w.VAGUE | w.TIME) and tag_at(x, head - 1) != w.T_N
     return vague or elsewhere(x, head)
 
 
-@kernel
+@inner
 def negated(x: Sentence, i: int) -> bool:
     """Whether a negation reaches the token at i: nothing but adverbs, articles, auxiliaries and verbs between."""
     flips = False
@@ -130,49 +133,58 @@ def negated(x: Sentence, i: int) -> bool:
             flips = not flips
         elif t == w.T_V and c & w.MISS:
             return not flips
-        elif t == w.T_J and i - 1 - k >= 3:
-            break
-        elif t not in (w.T_R, w.T_D, w.T_AUX, w.T_COP, w.T_J) and not (t == w.T_V and k < i - 1):
+        elif t == w.T_V and c & (w.LOVE | w.LIKE):
+            break  # did not like the loud music
+        elif t == w.T_J:
+            if i - 1 - k >= 3:
+                break
+        elif t not in (w.T_R, w.T_D, w.T_AUX, w.T_COP) and not (t == w.T_V and k < i - 1):
             break
     return flips
 
 
-@kernel
+@inner
 def hypothetical(x: Sentence, i: int, kinds: int) -> bool:
     """Whether what stands at i is only wished for or imagined: would be better, if it were clean."""
     for k in range(i - 1, -1, -1):
-        if x.bits[k] & kinds and not (k + 1 < i and x.tag[k + 1] == w.T_NEG):
-            return True
-        if x.tag[k] == w.T_BUT or x.bits[k] & w.DASH or (x.tag[k] == w.T_COMMA and i - k > 4):
+        if x.bits[k] & kinds and tag_at(x, k - 1) != w.T_NEG:
+            sure = (bits_at(x, k + 1) | bits_at(x, k + 2)) & w.LOVE  # would highly recommend
+            if k + 1 == i or (x.tag[k + 1] != w.T_NEG and not sure):
+                return True
+        if x.tag[k] in (w.T_BUT, w.T_COMMA):
             return False
     return False
 
 
-@kernel
+@inner
 def antecedent(x: Sentence, pronoun: int) -> int:
-    """The noun that a pronoun stands for: the last one before it of its number, rather not behind a preposition; or -1."""
+    """The noun that a pronoun stands for, or -1: the subject of the clause before it, or else its object."""
     many = x.bits[pronoun] & w.PLURAL
-    spare = -1
+    found, spare = -1, -1
     for k in range(pronoun - 1, max(-1, pronoun - REACH), -1):
+        if x.tag[k] == w.T_O and found >= 0:
+            break
         if x.tag[k] != w.T_N or not is_head(x, k) or (x.bits[k] & w.PLURAL) != many or no_aspect(x, k):
             continue
-        m = before_phrase(x, phrase_start(x, k))
-        if tag_at(x, m) != w.T_P:
+        if tag_at(x, before_phrase(x, phrase_start(x, k))) == w.T_P:
+            spare = k if spare < 0 else spare
+        elif tag_at(x, k + 1) in (w.T_V, w.T_COP, w.T_AUX, w.T_R):
             return k
-        if spare < 0:
-            spare = k
-    return spare
+        elif found < 0:
+            found = k
+    return found if found >= 0 else spare
 
 
-@kernel
+@inner
 def clause_owner(x: Sentence, i: int) -> int:
-    """The noun that a relative clause with its verb around i describes (the pasta I had, the man who served us), or -1."""
+    """The noun that a relative clause with its verb around i describes (the pasta I had), or -1."""
     k = i
     while k >= 0 and x.tag[k] in (w.T_V, w.T_R, w.T_AUX, w.T_COP, w.T_NEG, w.T_TO):
         k -= 1
+    verbs = i - k
     if k > 0 and x.tag[k] == w.T_O and x.tag[k - 1] == w.T_REL:
         k -= 1
-    if k < 1 or x.tag[k] not in (w.T_REL, w.T_O):
+    if verbs == 0 or k < 1 or x.tag[k] not in (w.T_REL, w.T_O):
         return -1
     k -= 1
     if x.tag[k] == w.T_COMMA:
@@ -182,7 +194,7 @@ def clause_owner(x: Sentence, i: int) -> int:
     return k if k >= 0 and x.tag[k] == w.T_N else -1
 
 
-@kernel
+@inner
 def main_head(x: Sentence, head: int) -> int:
     """The head that a noun phrase belongs to: over prepositions (the food at this place) and relative clauses."""
     h = head
@@ -205,7 +217,7 @@ def main_head(x: Sentence, head: int) -> int:
     return h
 
 
-@kernel
+@inner
 def verb_group(x: Sentence, verb: int) -> int:
     """The last token before a verb, its auxiliaries, adverbs and negations."""
     k = verb - 1
@@ -214,14 +226,14 @@ def verb_group(x: Sentence, verb: int) -> int:
     return k
 
 
-@kernel
+@inner
 def antecedent_used(x: Sentence, verb: int) -> bool:
     """Whether the subject of a verb is a pronoun that stands for a noun."""
     k = verb_group(x, verb)
     return tag_at(x, k) == w.T_O and x.bits[k] & w.THIRD != 0
 
 
-@kernel
+@inner
 def earlier_verb(x: Sentence, k: int) -> int:
     """The verb that shares its subject with the one behind a conjunction at k (is small and looks old), or -1."""
     for i in range(k - 1, max(-1, k - REACH), -1):
@@ -232,7 +244,7 @@ def earlier_verb(x: Sentence, k: int) -> int:
     return -1
 
 
-@kernel
+@inner
 def before_aside(x: Sentence, comma: int) -> int:
     """The noun before a parenthesis that ends at a comma (the soup, which was cold, came late), or -1."""
     for k in range(comma - 1, max(0, comma - REACH), -1):
@@ -242,7 +254,7 @@ def before_aside(x: Sentence, comma: int) -> int:
     return -1
 
 
-@kernel
+@inner
 def subject_head(x: Sentence, verb: int) -> int:
     """The head of the last noun phrase that a verb is said about, or -1."""
     k = verb_group(x, verb)
@@ -257,8 +269,11 @@ def subject_head(x: Sentence, verb: int) -> int:
         return k if tag_at(x, k) == w.T_N else -1
     if t == w.T_COMMA:
         return before_aside(x, k)
+    if t == w.T_O and not x.bits[k] & w.THIRD:
+        owner = clause_owner(x, verb - 1)  # the pasta I had was
+        return owner if owner >= 0 else clause_owner(x, k - 1)
     if t == w.T_O:
-        return antecedent(x, k) if x.bits[k] & w.THIRD else clause_owner(x, k - 1)
+        return antecedent(x, k)
     if t in (w.T_V, w.T_P):  # the room we stayed in was
         return clause_owner(x, k if t == w.T_V else k - 1)
     if t == w.T_J and tag_at(x, k - 1) == w.T_N and x.bits[k] & w.PARTICIPLE:
@@ -266,7 +281,7 @@ def subject_head(x: Sentence, verb: int) -> int:
     return main_head(x, k) if x.tag[k] == w.T_N else -1
 
 
-@kernel
+@inner
 def subjects(x: Sentence, verb: int) -> int:
     """The heads of the noun phrases that a verb is said about, into `heads`; their number."""
     head = subject_head(x, verb)
@@ -286,8 +301,11 @@ def subjects(x: Sentence, verb: int) -> int:
         if not joined or not anded or k < 0 or x.tag[k] != w.T_N:
             break
         a = phrase_start(x, k)
+        before = tag_at(x, before_phrase(x, a))
+        if before == w.T_V:  # I love the design and the screen is great
+            return 1
         judged = tag_at(x, a - 1) == w.T_J and x.sense[a - 1] != 0  # great food and the prices are low
-        if judged or tag_at(x, before_phrase(x, a)) in (w.T_P, w.T_V, w.T_COP):
+        if judged or before in (w.T_P, w.T_COP):
             break
         x.heads[found] = k
         found += 1

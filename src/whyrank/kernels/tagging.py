@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.kernels import kernel
+from whyrank.kernels import inner
 from whyrank.kernels import wordclasses as w
 
-Bits, Senses, Tags = NDArray[np.int64], NDArray[np.int8], NDArray[np.int8]
 OPENING = (w.T_NONE, w.T_COMMA, w.T_BUT, w.T_AND, w.T_R)  # before a verb in the imperative
 
 
-@kernel
-def tag_sentence(bits: Bits, sense: Senses, tag: Tags) -> None:
+@inner
+def tag_sentence(bits: NDArray[np.int64], sense: NDArray[np.int8], tag: NDArray[np.int8]) -> None:
     """Tag the tokens of one sentence from left to right."""
     for i in range(len(bits)):
         before = tag[i - 1] if i > 0 else w.T_NONE
@@ -29,7 +28,7 @@ def tag_sentence(bits: Bits, sense: Senses, tag: Tags) -> None:
         tag[i] = t
 
 
-@kernel
+@inner
 def tag_mark(c: int) -> int:
     """The tag of punctuation, conjunctions and negations; -1 for other words."""
     if c & w.END:
@@ -47,7 +46,7 @@ def tag_mark(c: int) -> int:
     return -1
 
 
-@kernel
+@inner
 def tag_function_word(c: int, before: int, last: int, after: int, then: int, further: int) -> int:
     """The tag of a function word; -1 for content words, also for function words that are used as such."""
     if c & w.APOSTROPHE_S:
@@ -57,7 +56,7 @@ def tag_function_word(c: int, before: int, last: int, after: int, then: int, fur
     if c & w.AUX:
         return w.T_N if c & w.VERDICT and before in (w.T_D, w.T_J) else w.T_AUX  # a must
     if c & w.REL:
-        clause = after & (w.COP | w.AUX | w.VERB | w.PRON) and not after & w.NOUN
+        clause = after & w.DOES or (after & (w.COP | w.AUX | w.VERB | w.PRON) and not after & w.NOUN)
         if not c & w.DET or (before == w.T_N and clause):
             return w.T_REL
         if after & (w.COP | w.AUX):
@@ -69,20 +68,20 @@ def tag_function_word(c: int, before: int, last: int, after: int, then: int, fur
         return w.T_V if verb else w.T_P
     if c & w.PREP and not (c & w.ADJ and before in (w.T_COP, w.T_R)):
         return w.T_R if c & w.INT and after & (w.ADJ | w.ADV) and not after & (w.DET | w.PRON) else w.T_P
-    if c & w.PRON and not (c & w.DET and after & (w.NOUN | w.ADJ)):
+    if c & w.PRON and not (c & w.DET and after & (w.NOUN | w.ADJ | w.ADV | w.DET | w.POSS | w.INT | w.PARTICIPLE)):
         return w.T_R if c & w.INT and before == w.T_N else w.T_O  # the staff there
     if c & w.DET and c & w.INT and after & (w.ADJ | w.ADV) and not after & w.NOUN:
         return w.T_R  # most friendly
     if c & w.DET and last & w.CAPITAL and before == w.T_N and not after & (w.NOUN | w.ADJ):
         return w.T_N  # Windows 7
     if c & (w.DET | w.POSS):
-        return w.T_O if c & w.DET and after & (w.COP | w.AUX) and not after & w.NOUN else w.T_D
+        return w.T_D
     if c & w.INT and not (c & (w.ADJ | w.NOUN) and not after & (w.ADJ | w.ADV | w.INT | w.PARTICIPLE | w.GLUE)):
         return w.T_R
     return -1
 
 
-@kernel
+@inner
 def tag_s(before: int, after: int, then: int) -> int:
     """'s is a copula behind a pronoun or before what only a copula takes, else a possessive."""
     if before in (w.T_O, w.T_NONE, w.T_REL, w.T_D):
@@ -93,7 +92,7 @@ def tag_s(before: int, after: int, then: int) -> int:
     return w.T_COP if after & w.ADJ and not noun else w.T_S
 
 
-@kernel
+@inner
 def tag_copula(c: int, before: int, last: int, after: int, then: int) -> int:
     """Forms of be, and linking verbs (looks, tastes), which are nouns or plain verbs elsewhere."""
     if not c & w.LINKING:
@@ -105,10 +104,12 @@ def tag_copula(c: int, before: int, last: int, after: int, then: int) -> int:
         return w.T_N
     if after & w.TO and then & w.COP:
         return w.T_AUX  # seems to be
+    if after & w.ADJ and then & w.NOUN and not (after & w.INT or then & w.ADJ):
+        return w.T_V  # got good service
     return w.T_COP if after & (w.ADJ | w.INT | w.NEG) and not after & (w.DET | w.POSS) else w.T_V
 
 
-@kernel
+@inner
 def tag_content_word(c: int, sense: int, before: int, further: int, last: int, after: int, opens: bool) -> int:
     """Noun, adjective, verb or adverb."""
     listed = sense != 0 and before in (w.T_COMMA, w.T_AND)
@@ -116,14 +117,11 @@ def tag_content_word(c: int, sense: int, before: int, further: int, last: int, a
         return w.T_N  # part of a name
     if c & w.ADV and not c & (w.ADJ | w.NOUN):
         return w.T_R
-    if c & w.LOVE and before != w.T_COP and after & (w.DET | w.POSS | w.PRON | w.ADJ | w.NOUN | w.INT):
-        if before not in (w.T_D, w.T_P, w.T_J) and not after & (w.COP | w.PREP):
-            return w.T_V
-    if (
-        c & w.DOES
-        and before in (w.T_N, w.T_O, w.T_REL, w.T_AUX)
-        or (c & w.DOES and before == w.T_R and further == w.T_N)
-    ):
+    object_follows = after & (w.DET | w.POSS | w.PRON | w.ADJ | w.NOUN | w.INT) and not after & (w.COP | w.PREP)
+    if c & w.LOVE and object_follows and before not in (w.T_COP, w.T_D, w.T_P, w.T_J):
+        return w.T_V
+    behind_subject = before in (w.T_N, w.T_O, w.T_REL, w.T_AUX) or (before == w.T_R and further == w.T_N)
+    if c & w.DOES and behind_subject:
         return w.T_V
     if c & w.NOUN and c & w.VERB:
         return tag_noun_or_verb(c, before, further, last, after)
@@ -141,7 +139,7 @@ def tag_content_word(c: int, sense: int, before: int, further: int, last: int, a
     return w.T_N
 
 
-@kernel
+@inner
 def tag_noun_or_verb(c: int, before: int, further: int, last: int, after: int) -> int:
     """A word that can be both: a verb behind pronouns and auxiliaries, and between a noun and an object."""
     modifies = c & w.ADJ and after & w.NOUN
@@ -158,7 +156,7 @@ def tag_noun_or_verb(c: int, before: int, further: int, last: int, after: int) -
     return w.T_J if modifies else w.T_N
 
 
-@kernel
+@inner
 def tag_participle(c: int, sense: int, before: int, further: int, after: int) -> int:
     """Forms in -ed and -ing: adjectives behind copulas and before nouns, else verbs."""
     nominal = before in (w.T_D, w.T_J, w.T_P, w.T_S)

@@ -42,10 +42,10 @@ def contraction(text: Bytes, start: int, stop: int) -> int:
 
 @kernel
 def tokenize(text: Bytes, ends: NDArray[np.int64], classes: Bytes) -> Tokens:
-    """The tokens of reviews (review r ends at byte ends[r]): hash, first byte, length, review, whether it has a capital.
+    """The tokens of reviews (review r ends at byte ends[r]): hash, first byte, length, review, whether with a capital.
 
-    A word is letters and digits, with apostrophes and hyphens inside. Contractions are two tokens. Other marks are tokens
-    of one byte; blanks are none.
+    A word is letters and digits, with apostrophes and hyphens inside. Contractions are two tokens. Other marks are
+    tokens of one byte; blanks are none.
     """
     room = len(text) + 1
     hashes, starts = np.empty(room, np.uint64), np.empty(room, np.int64)

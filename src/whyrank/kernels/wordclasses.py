@@ -1,4 +1,4 @@
-"""Classes that a word can have (bits), parts of speech after a look at the neighbours (tags), and a sentence of both."""
+"""Classes that a word can have (bits), parts of speech after a look at its neighbours (tags), a sentence of both."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ class Sentence(NamedTuple):
     bits: NDArray[np.int64]
     sense: NDArray[np.int8]  # polarity of the word's sense: -1, 1, 2: a sense without a polarity of its own, 0: none
     tag: NDArray[np.int8]
-    rows: NDArray[np.int32]  # aspect: first token, head; opinion: first token, head; sign; rule
-    size: NDArray[np.int32]  # its one entry: how many rows there are
-    heads: NDArray[np.int32]  # room for the heads of subjects
+    rows: NDArray[np.int64]  # aspect: first token, head; opinion: first token, head; sign; rule
+    size: NDArray[np.int64]  # its one entry: how many rows there are
+    heads: NDArray[np.int64]  # room for the heads of subjects

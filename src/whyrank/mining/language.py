@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,6 +73,7 @@ ROLES = {  # classes of words.txt that are one bit each
     "FILLER": k.MARK,
     "LESS": k.LESS,
     "PHRASE": 0,
+    "APART": 0,
     "ACTS": k.ACTS | k.VERB,
     "ITEM": k.ITEM,
 }
@@ -94,22 +94,12 @@ PENN = {
     "PD": k.DET,
     "EX": k.PRON,
 }
-CONTENT = (
-    k.NOUN | k.ADJ | k.VERB | k.ADV | k.PARTICIPLE | k.GERUND | k.PLURAL
-)  # what a list of function words leaves open
-ENDINGS = (  # of words that no list has
-    ("ly", k.ADV),
-    ("ful", k.ADJ),
-    ("ous", k.ADJ),
-    ("ive", k.ADJ),
-    ("able", k.ADJ),
-    ("ible", k.ADJ),
-    ("less", k.ADJ),
-    ("ish", k.ADJ),
-    ("esque", k.ADJ),
-    ("ing", k.GERUND | k.VERB),
-    ("ed", k.PARTICIPLE | k.VERB),
-)
+# What a word of a list can be beside its role there, and the classes that leave nothing open.
+CONTENT = k.NOUN | k.ADJ | k.VERB | k.ADV | k.PARTICIPLE | k.GERUND | k.PLURAL
+CLOSED = k.DET | k.POSS | k.PRON | k.AUX | k.NEG | k.AND | k.BUT | k.TO | k.PREP | k.REL
+ENDS = {"ADV": k.ADV, "ADJ": k.ADJ, "VERB": k.VERB, "GERUND": k.GERUND, "PARTICIPLE": k.PARTICIPLE}
+SIGNS = {"+": 1, "-": -1}
+NEITHER = ("average", "okay")  # senses that neither praise nor blame by themselves
 
 
 class Word(NamedTuple):
@@ -130,41 +120,36 @@ class Tokens(NamedTuple):
 
 
 class English:
+    """Classes and senses of English words, from word lists and general lexicons."""
+
     def __init__(self, folder: Path = FOLDER / "en") -> None:
+        lists = dict(read_lists(folder / "words.txt"))
         self.roles: dict[str, int] = {}
         self.signs: dict[str, int] = {}
+        for name, words in lists.items():
+            role = ROLES[name.rstrip("+-")]
+            for word in words:
+                self.roles[word] = self.roles.get(word, 0) | role
+                if name[-1] in SIGNS and role:
+                    self.signs[word] = SIGNS[name[-1]]
         self.senses: dict[str, tuple[str, int]] = {}
         self.guess: dict[str, int] = {}
-        for name, words in read_lists(folder / "words.txt"):
-            role, sign = name.rstrip("+-"), {"+": 1, "-": -1}.get(name[-1], 0)
-            for word in words:
-                self.roles[word] = self.roles.get(word, 0) | ROLES[role]
-                if sign:
-                    self.signs[word] = sign
         self.sense_polarity: dict[str, str] = {}
         for head, words in read_lists(folder / "senses.txt"):
             name, polarity = head.split()
             self.sense_polarity[name] = polarity
             for word in words:
-                self.senses.setdefault(word, (name, {"+": 1, "-": -1}.get(polarity, 2)))
-                self.guess.setdefault(word, {"?+": 1, "?-": -1, "?": 0, "+": 1, "-": -1}[polarity])
-        lists = dict(read_lists(folder / "words.txt"))
-        self.neutral = frozenset(
-            word
-            for line in (folder / "neutral.txt").read_text(encoding="utf-8").splitlines()
-            if not line.startswith("#")
-            for word in line.split()
-        )
+                self.senses.setdefault(word, (name, SIGNS.get(polarity, 2)))
+                self.guess.setdefault(word, SIGNS.get(polarity[-1], 0))
+        self.neutral = frozenset(word for _, words in read_lists(folder / "neutral.txt") for word in words)
         self.cost, self.ease = frozenset(lists["COST"]), frozenset(lists["EASE"])
         self.extents = dict.fromkeys(lists["EXTENT+"], 1) | dict.fromkeys(lists["EXTENT-"], -1)
         self.prefixes = frozenset(lists["PREFIX"])
-        self.phrases = {
-            tuple(word.split("-")): word
-            for word in (*self.senses, *lists["COMPOUND"], *lists["PHRASE"])
-            if "-" in word
-            and not word.endswith(("-priced", "-located", "-situated"))
-            and "-to-" not in word.replace("-to-date", "").replace("second-to-none", "").replace("to-die-for", "")
-        }
+        self.endings = dict(read_lists(folder / "endings.txt"))
+        together = {word for word in self.senses if "-" in word} - set(lists["APART"])
+        together.update(lists["COMPOUND"], lists["PHRASE"])
+        self.compounds = frozenset(lists["COMPOUND"])
+        self.phrases = {tuple(word.split("-")): word for word in sorted(together)}
         self.cuts: dict[str, list[str]] = {}
         for word in self.senses:
             if word.isalpha() and len(word) >= SPELLING - 1:
@@ -172,34 +157,37 @@ class English:
                     self.cuts.setdefault(cut, []).append(word)
         self.tags = penn_tags()
         self.vader, self.pattern = valences()
+        self.known: dict[str, Word] = {}
 
-    @cache
     def word(self, text: str) -> Word:
         """The classes and the sense of a word in lower case."""
+        known = self.known.get(text)
+        if known is None:
+            known = self.known[text] = self.look_up(text)
+        return known
+
+    def look_up(self, text: str) -> Word:
+        """A word that is seen for the first time."""
         bits = self.roles.get(text, 0)
-        closed = bits & (k.DET | k.POSS | k.PRON | k.AUX | k.NEG | k.AND | k.BUT | k.TO | k.PREP | k.REL)
-        sense, polarity = self.senses.get(text, (None, 0))
         if not text[0].isalnum() and not bits:
             return Word(punctuation(text), 0, None)
-        if text in self.signs:
-            polarity = self.signs[text]
-        if sense is None and not closed and text not in self.signs:
-            sense, polarity = self.derived(text)
-        if not closed:
-            bits |= self.open_classes(text) & (CONTENT if bits else ~0)
+        sense, polarity = self.senses.get(text, (None, 0))
+        polarity = self.signs.get(text, polarity)
+        neutral = text in self.neutral
+        if not bits & CLOSED:
+            if sense is None and text not in self.signs:
+                sense, polarity = self.derived(text)
+            left_open = ~0 if not bits else k.PLURAL if "-" in text else CONTENT  # phrases are what their list says
+            bits |= self.open_classes(text) & left_open
+            describes = bits & k.PARTICIPLE or (bits & (k.ADJ | k.GERUND | k.ADV) and not bits & k.VERB)
+            if sense is None and polarity == 0 and describes and not bits & k.INT and not neutral:
+                polarity = self.valence(text)
         if sense is not None:
             bits |= k.ADV if text.endswith("ly") and not bits & k.ADJ else k.ADJ
-            if text not in self.tags:
-                bits &= ~k.NOUN
-            if sense in self.ease:
-                bits |= k.EASY
-        elif polarity == 0 and not closed and bits & (k.ADJ | k.PARTICIPLE | k.GERUND | k.ADV) and not bits & k.INT:
-            if (text not in self.neutral and not bits & k.VERB) or (bits & k.PARTICIPLE and text not in self.neutral):
-                polarity = self.valence(text)
-        if text in self.neutral:
-            bits |= k.NEUTRAL
-        if text.endswith("er") and bits & k.ADJ:
-            bits |= k.COMPARATIVE
+            bits &= ~0 if text in self.tags else ~k.NOUN
+            bits |= k.EASY if sense in self.ease else 0
+        bits |= k.NEUTRAL if neutral else 0
+        bits |= k.COMPARATIVE if text.endswith("er") and bits & k.ADJ else 0
         return Word(bits, polarity, sense)
 
     def derived(self, text: str) -> tuple[str | None, int]:
@@ -223,34 +211,31 @@ class English:
         return tuple(sorted(found)) if len({self.senses[word][0] for word in found}) == 1 else ()
 
     def open_classes(self, text: str) -> int:
+        """The parts of speech of a content word, by the lexicon or else by its parts and its ending."""
         tag = self.tags.get(text)
-        if tag is None and "-" in text:
-            parts = text.split("-")
-            last = self.open_classes(parts[-1]) if parts[-1] else k.NOUN
-            if parts[0] in self.prefixes:
-                return k.ADJ
-            return k.ADJ if last & (k.PARTICIPLE | k.GERUND) else last
-        bits = 0
         if tag is None:
-            bits = next(
-                (classes for ending, classes in ENDINGS if text.endswith(ending) and len(text) > len(ending) + 2),
-                k.NOUN,
-            )
-            if text[0].isdigit():
-                bits = k.DET
-        else:
-            bits = PENN.get(tag[:2], k.NOUN if tag.startswith("NN") else 0) or k.NOUN
-            if tag == "VBN" or tag == "VBD":
-                bits |= k.PARTICIPLE
-            if tag == "VBG":
-                bits |= k.GERUND
-        if tag in ("VB", "VBP", "VBZ") and self.tags.get(text + "s", self.tags.get(text[:-1], "")).startswith("NN"):
+            return self.unknown(text)
+        bits = PENN.get(tag[:2], k.NOUN)
+        bits |= k.PARTICIPLE if tag in ("VBN", "VBD") else k.GERUND if tag == "VBG" else 0
+        other = self.tags.get(text + "s", self.tags.get(text[:-1], ""))
+        if tag in ("VB", "VBP", "VBZ") and other.startswith("NN"):
             bits |= k.NOUN
-        if bits & k.NOUN and (
-            tag == "NNS" or (tag is None and text.endswith("s") and not text.endswith(("ss", "us", "is")))
-        ):
-            bits |= k.PLURAL
-        return bits
+        return bits | k.PLURAL if tag == "NNS" else bits
+
+    def unknown(self, text: str) -> int:
+        """The parts of speech of a word that the lexicon does not have."""
+        if text[0].isdigit():
+            return k.DET
+        first, _, last = text.rpartition("-")
+        if first and last:
+            if text.split("-")[0] in self.prefixes:
+                return k.ADJ
+            bits = self.open_classes(last)
+            return k.ADJ if bits & (k.PARTICIPLE | k.GERUND) else bits
+        for names, endings in self.endings.items():
+            if not names.startswith("TURNS") and any(text.endswith(e) and len(text) > len(e) + 2 for e in endings):
+                return sum(ENDS[name] for name in names.split())
+        return k.NOUN | k.PLURAL if text.endswith("s") and not text.endswith(("ss", "us", "is")) else k.NOUN
 
     def valence(self, text: str, least: float = 0.3) -> int:
         """The sign by general lexicons: 0 below the least value and where they have none, 2 where they disagree."""
@@ -258,11 +243,8 @@ class English:
         if one and two and (one > 0) != (two > 0):
             return 2
         value = one + two if one and two else one or two
-        if (
-            not value
-            and (text.startswith(("un", "dis", "over", "under", "mis")) or text.endswith("less"))
-            and len(text) > 6
-        ):
+        before, behind = tuple(self.endings["TURNS BEFORE"]), tuple(self.endings["TURNS BEHIND"])
+        if not value and len(text) > SPELLING and (text.startswith(before) or text.endswith(behind)):
             return -1
         return 0 if not value or abs(value) < least else 1 if value > 0 else -1
 
@@ -271,10 +253,10 @@ class English:
         if sign in (2, -2):
             return -sign // 2
         word = self.word(opinion)
-        if word.sense == "average":
+        if word.sense in NEITHER:
             return 0
         value = word.polarity
-        if word.sense in self.extents and aspect in self.cost:
+        if word.sense is not None and word.sense in self.extents and aspect in self.cost:
             value = -self.extents[word.sense]
         if value in (0, 2):
             judged = self.word(adverb).polarity if adverb else 0
@@ -293,11 +275,11 @@ class English:
                     glue[i : i + size - 1] = True
                     texts[i + size - 1] = phrase
         words = [self.word(text) for text in texts]
-        bits = np.where(glue, k.GLUE, np.array([word.bits for word in words], np.int64))
+        bits: NDArray[np.int64] = np.where(glue, k.GLUE, np.array([word.bits for word in words], np.int64))
         sense = np.where(glue, 0, np.array([word.polarity for word in words], np.int8)).astype(np.int8)
         capital = [token[0].isupper() and not (len(token) > 2 and token.isupper()) for token in tokens]
-        cut = np.union1d(ends, np.flatnonzero(bits & k.END) + 1)
-        return Tokens(bits | np.where(capital, k.CAPITAL, 0), sense, cut, texts)
+        bits |= np.where(capital, k.CAPITAL, 0)
+        return Tokens(bits, sense, np.union1d(ends, np.flatnonzero(bits & k.END) + 1), texts)
 
 
 def cuts(text: str) -> set[str]:
@@ -317,6 +299,7 @@ def one_edit(a: str, b: str) -> bool:
 
 
 def punctuation(text: str) -> int:
+    """The class of a token that is no word."""
     if text in (":", "-", "--"):
         return k.COMMA | k.DASH
     if text in ("(", ")", "[", "]"):
@@ -331,6 +314,7 @@ def punctuation(text: str) -> int:
 
 
 def read_lists(file: Path) -> Iterable[tuple[str, list[str]]]:
+    """Lines of a name, a colon and words; # begins a comment."""
     for line in file.read_text(encoding="utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
             head, words = line.split(":", 1)
@@ -338,6 +322,7 @@ def read_lists(file: Path) -> Iterable[tuple[str, list[str]]]:
 
 
 def penn_tags() -> dict[str, str]:
+    """The most frequent tag of words, by TextBlob's lexicon; names are left out."""
     from textblob import en
 
     tags: dict[str, str] = {}
@@ -353,6 +338,7 @@ def penn_tags() -> dict[str, str]:
 
 
 def valences() -> tuple[dict[str, float], dict[str, float]]:
+    """How positive words are by VADER (-4 to 4) and by TextBlob (-1 to 1)."""
     import vaderSentiment
     from textblob import en
 

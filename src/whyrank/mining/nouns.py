@@ -35,6 +35,11 @@ class StatementEnglish(English):
         single = self.plurals.get(noun) or self.singular(noun)
         return self.same_aspect.get(single, single)
 
+    def parts(self, word: str) -> list[str]:
+        """The words of a compound that people write apart: hard-drive -> hard, drive; check-in stays."""
+        split = word in self.compounds and self.tags.get(word.split("-")[-1], "")[:2] == "NN"
+        return word.split("-") if split else [word]
+
     def singular(self, noun: str) -> str:
         """The singular by the usual endings; a candidate that the lexicon knows as a noun is preferred."""
         if len(noun) < 4 or not noun.endswith("s") or noun.endswith(("ss", "us", "is")):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from whyrank.kernels import opinions as kernel
+from whyrank.kernels import opinion_rows as kernel
 from whyrank.kernels import wordclasses as words
 from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.opinions import PHRASE, Found, Mentions
@@ -24,6 +24,8 @@ LEVELS = PHRASE + 1  # an aspect with its modifier, then with ever fewer of its 
 SHRINK = 8.0  # imaginary records at the guess that steady a mean rating
 CLEAR = 0.2  # standard deviations from the mean that make a polarity
 MISSING = "missing"
+FIXED = {"+": 1, "-": -1, "0": 0}  # polarities of senses that do not depend on their aspect
+GUESSES = {"+": 1, "?+": 1, "-": -1, "?-": -1}
 AMOUNTS = {
     "large": -1,
     "long": -1,
@@ -119,7 +121,7 @@ class Limits(NamedTuple):
 
 
 def limits_for(reviews: int, items: int) -> Limits:
-    """What the size of the data asks for: 3 people in ten thousand reviews, 6 in a hundred thousand, 13 in a million."""
+    """What the size of the data asks for: 3 records in 10,000 reviews, 6 in 100,000, 13 in a million."""
     return Limits(max(3, round(0.2 * max(reviews, 1) ** 0.3)), 2, 2 if items > 20 else 1)
 
 
@@ -177,7 +179,7 @@ def sense_of(language: StatementEnglish, opinion: str, adverb: str, sign: int, r
         word, opinion = leading._replace(bits=word.bits), f"{adverb} {opinion}"
     role = language.role_sign(opinion)
     if role is not None and (rule in (kernel.R_VERB, kernel.R_AFFECT, kernel.R_DOES) or word.sense is None):
-        good = (role > 0) == (sign == 1)
+        good = sign == -2 or (sign != 2 and (role > 0) == (sign == 1))
         return Sense("great", 1, 1, "great") if good else Sense("bad", -1, -1, "bad")
     if word.sense is None:
         if rule == kernel.R_DOES:
@@ -186,8 +188,7 @@ def sense_of(language: StatementEnglish, opinion: str, adverb: str, sign: int, r
             return None
         return Sense(opinion, None, UNKNOWN * language.lexicon_sign(opinion), opinion)
     polarity = language.sense_polarity[word.sense]
-    fixed = {"+": 1, "-": -1}.get(polarity)
-    guess = {"+": 1, "?+": 1, "-": -1, "?-": -1}.get(polarity, 0)
+    fixed, guess = FIXED.get(polarity), GUESSES.get(polarity, 0)
     wording = language.adjective(opinion)
     if sign == 1:
         return Sense(word.sense, fixed, guess, wording)
@@ -203,7 +204,7 @@ def sense_of(language: StatementEnglish, opinion: str, adverb: str, sign: int, r
     if other is None:
         return Sense(f"not {word.sense}", -fixed, -fixed, f"not {wording}") if fixed is not None else None
     of_other = language.sense_polarity[other]
-    return Sense(other, {"+": 1, "-": -1}.get(of_other), {"+": 1, "?+": 1, "-": -1, "?-": -1}.get(of_other, 0), other)
+    return Sense(other, FIXED.get(of_other), GUESSES.get(of_other, 0), other)
 
 
 def senses(mentions: pl.DataFrame, texts: dict[int, str], language: StatementEnglish) -> pl.DataFrame:
@@ -257,7 +258,7 @@ def overall(nouns: Vocabulary) -> pl.Expr:
 
 
 def steady(mentions: pl.DataFrame, least: int, nouns: Vocabulary) -> pl.DataFrame:
-    """Mentions whose aspect people speak about (`the bed was hard`), and which is not only in idioms (`short notice`)."""
+    """Mentions of aspects that people speak about (`the bed was hard`), not only in idioms (`short notice`)."""
     head = f"p{LEVELS - 1}"
     said = pl.col("rule").is_in([kernel.R_PREDICATE, kernel.R_BARE, kernel.R_VERB, kernel.R_NO, kernel.R_AFFECT])
     counts = mentions.group_by(head).agg(
@@ -337,6 +338,7 @@ def _levels(
         stem = " ".join([language.verb_stem(written[0]), *written[1:]])
         return (f"to {stem}",) * LEVELS + (" ".join(written),) * LEVELS + (None,)
     outer, written = written[: len(written) - inner], written[len(written) - inner :]
+    written = [part for word in written for part in language.parts(word)]
     if outer and outer[-1] not in language.measures:
         written = [*(language.lemma(word) for word in written), outer[-1]]
     lemmas = [*written[:-1], language.lemma(written[-1])]
