@@ -10,7 +10,7 @@ from whyrank.kernels import kernel
 LETTER, DIGIT, APOSTROPHE, HYPHEN, MARK, BREAK, SPACE = 0, 1, 2, 3, 4, 5, 6
 FNV_START, FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 Bytes = NDArray[np.uint8]
-Tokens = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]
+Tokens = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]
 
 
 @kernel
@@ -42,21 +42,21 @@ def contraction(text: Bytes, start: int, stop: int) -> int:
 
 @kernel
 def tokenize(text: Bytes, ends: NDArray[np.int64], classes: Bytes) -> Tokens:
-    """The tokens of reviews (review r ends at byte ends[r]): hash, first byte, length, review, whether with a capital.
+    """The tokens of reviews (review r ends at byte ends[r]): hash, first byte, length, review, capitals.
 
-    A word is letters and digits, with apostrophes and hyphens inside. Contractions are two tokens. Other marks are
-    tokens of one byte; blanks are none.
+    Capitals: 0 none, 1 the first letter, 2 the second one, too. A word is letters and digits, with apostrophes and
+    hyphens inside. Contractions are two tokens. Other marks are tokens of one byte; blanks are none.
     """
     room = len(text) + 1
     hashes, starts = np.empty(room, np.uint64), np.empty(room, np.int64)
     lengths, reviews = np.empty(room, np.int32), np.empty(room, np.int32)
-    capital = np.zeros(room, np.bool_)
+    capital = np.zeros(room, np.uint8)
     n, p = 0, 0
     for r in range(len(ends)):
         end = ends[r]
         while p < end:
             kind = classes[text[p]]
-            if kind == SPACE or kind == APOSTROPHE:
+            if kind in (SPACE, APOSTROPHE):
                 p += 1
                 continue
             first = p
@@ -69,7 +69,7 @@ def tokenize(text: Bytes, ends: NDArray[np.int64], classes: Bytes) -> Tokens:
             while p < end:
                 kind = classes[text[p]]
                 if kind > DIGIT:
-                    inner = kind == APOSTROPHE or kind == HYPHEN or (kind >= MARK and classes[text[p - 1]] == DIGIT)
+                    inner = kind in (APOSTROPHE, HYPHEN) or (kind >= MARK and classes[text[p - 1]] == DIGIT)
                     if not inner or p + 1 >= end or classes[text[p + 1]] > DIGIT:
                         break
                     if kind >= MARK and (
@@ -78,9 +78,10 @@ def tokenize(text: Bytes, ends: NDArray[np.int64], classes: Bytes) -> Tokens:
                         break
                 p += 1
             cut = contraction(text, first, p)
-            upper = 65 <= text[first] <= 90 and (cut - first == 1 or not 65 <= text[first + 1] <= 90)
+            upper = 65 <= text[first] <= 90
+            shouted = upper and cut - first > 1 and 65 <= text[first + 1] <= 90
             hashes[n] = hash_bytes(text, first, cut)
-            starts[n], lengths[n], reviews[n], capital[n] = first, cut - first, r, upper
+            starts[n], lengths[n], reviews[n], capital[n] = first, cut - first, r, 2 if shouted else int(upper)
             n += 1
             if cut < p:
                 hashes[n] = hash_bytes(text, cut, p)

@@ -199,8 +199,7 @@ class English:
         if text.endswith("ly"):
             stems = (text[:-2], text[:-2] + "e", text[:-3] + "y", text[:-1] + "e", text[:-4])
         elif text.endswith(("er", "est")) and (tag in ("JJR", "JJS") or (tag is None and len(text) >= SPELLING)):
-            short = text[:-2] if text.endswith("er") else text[:-3]
-            stems = (short, short + "e", short[:-1] + "y", short[:-1])
+            stems = comparative_stems(text)
         elif tag is None and len(text) >= SPELLING and text.isalpha():
             stems = self.spelling(text)
         return next((self.senses[stem] for stem in stems if stem in self.senses), (None, 0))
@@ -280,6 +279,17 @@ class English:
         capital = [token[0].isupper() and not (len(token) > 2 and token.isupper()) for token in tokens]
         bits |= np.where(capital, k.CAPITAL, 0)
         return Tokens(bits, sense, np.union1d(ends, np.flatnonzero(bits & k.END) + 1), texts)
+
+
+def comparative_stems(text: str) -> tuple[str, ...]:
+    """What a comparative or superlative can come from: larger -> large, easiest -> easy, bigger -> big."""
+    short = text[:-2] if text.endswith("er") else text[:-3]
+    stems = [short, short + "e"]
+    if short.endswith("i"):
+        stems.append(short[:-1] + "y")
+    if len(short) > 3 and short[-1] == short[-2]:
+        stems.append(short[:-1])
+    return tuple(stems)
 
 
 def cuts(text: str) -> set[str]:

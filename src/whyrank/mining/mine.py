@@ -184,11 +184,12 @@ class Choice:
         overall = st.overall(nouns)
         judged = mentions.filter(overall)
         mentions = self.drop("judgements", mentions, overall, not rules.judgements)
+        mentions = self.kept("whole", mentions, st.of_items(mentions, limits.records, nouns, language))
         mentions = self.kept("idioms", mentions, st.steady(mentions, limits.records, nouns))
         mentions = self.kept("odd", mentions, st.odd_pairs(mentions))
         mentions = self.kept("absences", mentions, st.idle_absences(mentions))
         aliases = self.aliases()
-        taken, left = st.choose(mentions, limits, aliases)
+        taken, left = st.choose(mentions, limits, nouns.item, aliases)
         self.count("rare", left)
         rejected = [key for key, explanation in aliases.items() if explanation is None]
         taken = taken.filter(~pl.col("id").is_in(rejected)).with_columns(key=pl.col("id"))

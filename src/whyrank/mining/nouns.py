@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from whyrank.kernels import wordclasses as k
-from whyrank.mining.language import FOLDER, English, read_lists
+from whyrank.mining.language import FOLDER, English, comparative_stems, read_lists
+
+DRAWN_OUT = re.compile(r"(.)\1\1")
 
 
 class StatementEnglish(English):
@@ -57,7 +60,9 @@ class StatementEnglish(English):
 
     def is_noun(self, word: str) -> bool:
         """Whether a word is a noun by the lexicon, or unknown to it, and names no verdict (shame, problem)."""
-        return self.tags.get(word, "NN")[:2] == "NN" and not self.word(word).bits & (k.VERDICT | k.TROUBLE)
+        known = self.tags.get(word)
+        drawn_out = known is None and DRAWN_OUT.search(word) is not None  # soooo
+        return (known or "NN")[:2] == "NN" and not drawn_out and not self.word(word).bits & (k.VERDICT | k.TROUBLE)
 
     def is_plain(self, word: str) -> bool:
         """Whether the lexicon knows a word in lower case: then capitals do not make it a name."""
@@ -82,18 +87,25 @@ class StatementEnglish(English):
                     return stem
         return verb
 
+    def describes(self, word: str) -> bool:
+        """Whether a word can stand alone as what an item is: addictive, relaxing; not: plenty, loads."""
+        return self.tags.get(word, "JJ")[:2] in ("JJ", "VB") and not self.word(word).bits & k.AMOUNT
+
     def role_sign(self, word: str) -> int | None:
         """Praise or blame by a verb, a noun or a feeling (love, joke, disappointed): 1 or -1, None for other words."""
         return self.signs.get(word)
 
-    def adjective(self, word: str) -> str:
-        """An opinion word as it is written before a noun: perfectly -> perfect."""
+    def adjective(self, word: str) -> str | None:
+        """An opinion word as it is written before a noun: perfectly -> perfect, larger -> large; None: it is not."""
         if word in self.rewritten:
             return self.rewritten[word]
-        if word.endswith("ly") and word not in self.senses:
+        stems: tuple[str, ...] = ()
+        if word.endswith("ly") and self.tags.get(word, "RB") == "RB":
             stems = (word[:-2], word[:-2] + "e", word[:-3] + "y", word[:-1] + "e", word[:-4])
-            return next((stem for stem in stems if stem in self.senses), word)
-        return word
+            return next((stem for stem in stems if stem in self.senses), None)
+        if word.endswith(("er", "est")) and self.tags.get(word) in (None, "JJR", "JJS"):
+            stems = comparative_stems(word)
+        return next((stem for stem in stems if stem in self.senses), word)
 
     def lexicon_sign(self, word: str) -> int:
         """The sign that general lexicons give a word, 0 where they have none."""

@@ -128,7 +128,7 @@ class Finder:
         cuts = kernel.cut_sentences(bits & classes.END != 0, reviews, LONGEST)
         opens = np.zeros(len(bits), np.bool_)
         opens[cuts[:-1][cuts[:-1] < len(bits)]] = True
-        bits |= np.where(capital & ~opens, classes.CAPITAL, 0)
+        bits |= np.where((capital == 1) & ~opens, classes.CAPITAL, 0)
         rows, tags = rules.find_opinions(bits, sense, cuts)
         rows = rows[~foreign[reviews[rows[:, 2]]]] if len(rows) else rows
         mentions = self._mentions(rows, tags, hashes, starts, lengths, reviews, cuts, array)
@@ -137,7 +137,7 @@ class Finder:
         )
         nouns = (tags == classes.T_N) & ~opens
         return Found(
-            known, text, mentions, foreign, _counted(hashes[nouns], capital[nouns]), self._pointed(hashes, tags)
+            known, text, mentions, foreign, _counted(hashes[nouns], capital[nouns] > 0), self._pointed(hashes, tags)
         )
 
     def _foreign(self, hashes: Hashes, reviews: NDArray[np.int32], count: int) -> NDArray[np.bool_]:

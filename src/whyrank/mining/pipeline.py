@@ -49,8 +49,9 @@ def mine_clauses(
 ) -> Mined:
     """Mine whole clauses that come back word for word, as version 0.1 did; `mine` with unit="clauses".
 
-    Every setting of `MiningRules` is a keyword: `mine_clauses(table, min_count=10)`. The result depends on the set of reviews and the rules only, not on their order or on `threads`. `progress(stage, done, total)` is called now
-    and then. `on_error="skip"` counts broken rows instead of raising. Ratings outside of `rating_range` are unknown. A
+    Every setting of `MiningRules` is a keyword: `mine_clauses(table, min_count=10)`. The result depends on the set of
+    reviews and the rules only, not on their order or on `threads`. `progress(stage, done, total)` is called now and
+    then. `on_error="skip"` counts broken rows instead of raising. Ratings outside of `rating_range` are unknown. A
     compressed file that grows more than `max_expansion` times is refused.
 
     `pool`, an earlier result or its folder, is carried on: its explanations keep ids and texts, its triplets stay, its

@@ -24,6 +24,7 @@ MEANING = {
     "vulgar": "opinions with vulgar words",
     "titles": "opinions about a part of the item's own name",
     "judgements": "overall judgements of the item",
+    "whole": "opinions about the item in words that nobody uses with its name",
     "idioms": "opinions about what is never spoken of by itself",
     "odd": "opinions that hardly ever go with their aspect",
     "absences": "absences of what is hardly ever there",

@@ -1,4 +1,4 @@
-"""From opinions to statements: which aspects there are, which sense and polarity an opinion has, and what is worth keeping.
+"""From opinions to statements: which aspects there are, which sense and polarity an opinion has, what is kept.
 
 A statement is one aspect, one sense, one polarity. Aspects, names of the item itself and polarities that depend on the
 domain are learned from the reviews; nothing depends on their order.
@@ -23,7 +23,7 @@ from whyrank.mining.opinions import PHRASE, Found, Mentions
 LEVELS = PHRASE + 1  # an aspect with its modifier, then with ever fewer of its nouns
 SHRINK = 8.0  # imaginary records at the guess that steady a mean rating
 CLEAR = 0.2  # standard deviations from the mean that make a polarity
-MISSING = "missing"
+MISSING, WORTH = "missing", "worth"
 FIXED = {"+": 1, "-": -1, "0": 0}  # polarities of senses that do not depend on their aspect
 GUESSES = {"+": 1, "?+": 1, "-": -1, "?-": -1}
 AMOUNTS = {
@@ -190,6 +190,8 @@ def sense_of(language: StatementEnglish, opinion: str, adverb: str, sign: int, r
     polarity = language.sense_polarity[word.sense]
     fixed, guess = FIXED.get(polarity), GUESSES.get(polarity, 0)
     wording = language.adjective(opinion)
+    if wording is None:
+        return None
     if sign == 1:
         return Sense(word.sense, fixed, guess, wording)
     if sign == -2 and fixed != -1:
@@ -201,8 +203,8 @@ def sense_of(language: StatementEnglish, opinion: str, adverb: str, sign: int, r
             Sense(f"too {word.sense}", -1, -1, f"too {wording}") if fixed == 1 else Sense(word.sense, -1, -1, wording)
         )
     other = language.opposites.get(word.sense)
-    if other is None:
-        return Sense(f"not {word.sense}", -fixed, -fixed, f"not {wording}") if fixed is not None else None
+    if other is None:  # nothing that could be written before a noun
+        return None
     of_other = language.sense_polarity[other]
     return Sense(other, FIXED.get(of_other), GUESSES.get(of_other, 0), other)
 
@@ -246,6 +248,8 @@ def aspects(
     joined = joined.with_columns(
         guess=pl.when(costs).then(pl.col("sense").replace_strict(AMOUNTS, default=0)).otherwise("guess").cast(pl.Int8)
     )
+    worth = (pl.col("sense") == WORTH) & ~pl.col(f"p{LEVELS - 1}").is_in(sorted(language.cost))
+    joined = joined.filter(~worth)
     described = pl.col("modifier") == pl.col("opinion")
     absent = (pl.col("rule") == kernel.R_NO) & (pl.col("modifier") != 0) & pl.col("named").is_null()
     joined = joined.filter(~(described & pl.col("named").is_not_null()) & ~absent)
@@ -254,7 +258,7 @@ def aspects(
 
 def overall(nouns: Vocabulary) -> pl.Expr:
     """Whether a mention judges the item as a whole: great hotel. A quiet hotel says more, and stays."""
-    return pl.col(f"p{LEVELS - 1}").is_in(sorted(nouns.items)) & pl.col("sense").is_in(GENERAL)
+    return pl.col("p0").is_in(sorted(nouns.items)) & pl.col("sense").is_in(GENERAL)
 
 
 def steady(mentions: pl.DataFrame, least: int, nouns: Vocabulary) -> pl.DataFrame:
@@ -272,6 +276,15 @@ def steady(mentions: pl.DataFrame, least: int, nouns: Vocabulary) -> pl.DataFram
     known = mentions.join(counts.filter(some | pl.col("verbal")).select(head), on=head, how="semi")
     praised = known.filter(plain).join(counts.filter(many | pl.col("verbal")).select(head), on=head, how="semi")
     return pl.concat([known.filter(~plain), praised])
+
+
+def of_items(mentions: pl.DataFrame, least: int, nouns: Vocabulary, language: StatementEnglish) -> pl.DataFrame:
+    """Mentions without what pronouns and fragments say about the item in senses that nobody gives it by name."""
+    whole, about = pl.col("whole"), pl.col(f"p{LEVELS - 1}") == nouns.item
+    named = mentions.filter(about & ~whole).group_by("sense").agg(n=pl.len()).filter(pl.col("n") >= least)
+    fit = [word for word in mentions.filter(whole)["spoken"].unique().to_list() if language.describes(word)]
+    good = pl.col("sense").is_in(named["sense"].to_list()) & pl.col("spoken").is_in(fit)
+    return mentions.filter(~whole | good)
 
 
 def collocations(
@@ -357,7 +370,7 @@ def _levels(
     names = [" ".join(lemmas[k:]) for k in range(len(lemmas))]
     surfaces = [" ".join(written[k:]) for k in range(len(written))]
     names = [language.same_aspect.get(name, name) for name in names]
-    if len(names) > 1 and language.stands_alone(written[-1]):
+    if len(names) > 1 and (language.stands_alone(written[-1]) or names[-1] in nouns.items):
         names, surfaces = names[:-1], surfaces[:-1]
     names, surfaces = names[:LEVELS], surfaces[:LEVELS]
     pad = LEVELS - len(names)
@@ -396,7 +409,9 @@ def polarities(mentions: pl.DataFrame, level: str) -> pl.DataFrame:
     return joined.with_columns(polarity=pl.coalesce("fixed", polarity).cast(pl.Int8)).drop("mean")
 
 
-def choose(mentions: pl.DataFrame, limits: Limits, known: Iterable[str] = ()) -> tuple[pl.DataFrame, pl.DataFrame]:
+def choose(
+    mentions: pl.DataFrame, limits: Limits, item: str, known: Iterable[str] = ()
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Mentions with their statement (aspect, surface, sense, polarity, id), and those that found none.
 
     Each mention takes the most specific aspect whose statement enough people make; where not even its last noun gets
@@ -407,7 +422,7 @@ def choose(mentions: pl.DataFrame, limits: Limits, known: Iterable[str] = ()) ->
     for level in (*range(LEVELS), LEVELS):
         aspect, surface = f"p{min(level, LEVELS - 1)}", f"s{min(level, LEVELS - 1)}"
         if level == LEVELS:
-            left = _generalized(left)
+            left = _generalized(left, item)
         left = polarities(left.drop("polarity", "id", strict=False), aspect)
         sign = pl.col("polarity").replace_strict({-1: "-", 0: "0", 1: "+"}, return_dtype=pl.String)
         left = left.with_columns(id=pl.concat_str(aspect, "sense", sign, separator="|"))
@@ -431,10 +446,11 @@ def choose(mentions: pl.DataFrame, limits: Limits, known: Iterable[str] = ()) ->
     return pl.concat(taken), left
 
 
-def _generalized(mentions: pl.DataFrame) -> pl.DataFrame:
+def _generalized(mentions: pl.DataFrame, item: str) -> pl.DataFrame:
     """Mentions of clear polarity as plain praise or blame of their aspect."""
     fixed = pl.col("fixed")
-    clear = mentions.filter(fixed.is_not_null() & (pl.col("sense") != MISSING) & ~pl.col("verbal"))
+    named = pl.col(f"p{LEVELS - 1}") != item
+    clear = mentions.filter((fixed != 0) & (pl.col("sense") != MISSING) & ~pl.col("verbal") & named)
     praise = fixed > 0
     return clear.with_columns(
         sense=pl.when(praise).then(pl.lit("great")).otherwise(pl.lit("bad")),
