@@ -15,7 +15,19 @@ from whyrank.data.tables import Columns, read_table, write_table
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError
 
-COLUMNS = ("record", "user", "item", "explanation", "text", "rating", "time", "sentence")
+COLUMNS = (
+    "record",
+    "user",
+    "item",
+    "explanation",
+    "text",
+    "aspect",
+    "polarity",
+    "rating",
+    "time",
+    "sentence",
+    "source",
+)
 log = logging.getLogger("whyrank")
 
 
@@ -29,8 +41,9 @@ def read(
     """Read triplets from a data file, a folder of Parquet files, an EXTRA, mined or split folder (its training part).
 
     A file is CSV, TSV, JSON lines or Parquet, maybe compressed (.gz, .zst), with columns user, item, explanation and
-    optionally text, rating, time. `columns` renames: `columns={"user": "reviewerID"}`; integers are for files without a
-    header: `columns={"user": 0, "item": 1, "explanation": 2}`. `on_error="skip"` skips bad rows and logs how many.
+    optionally text, aspect, polarity, rating, time, sentence, source. `columns` renames them, as in
+    `columns={"user": "reviewerID"}`; integers are for files without a header: `columns={"user": 0, "item": 1,
+    "explanation": 2}`. `on_error="skip"` skips bad rows and logs how many.
     `number` picks one of a split folder's repetitions.
     """
     path = Path(path)

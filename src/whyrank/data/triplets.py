@@ -42,10 +42,14 @@ class Triplets:
     rating: NDArray[np.float32] | None = None  # one per record, NaN where unknown
     time: NDArray[np.int64] | None = None  # one per record, seconds since 1970 (or the source's own integers)
     sentences: pl.Series | None = None  # one per triplet: the words the user wrote, where mined
+    aspects: pl.Series | None = None  # one per explanation: what it is about, null where unknown
+    polarity: NDArray[np.int8] | None = None  # one per explanation: -1 blames, 0 is neutral or unknown, 1 praises
+    sources: pl.Series | None = None  # one per triplet: the review that the sentence is from, null where unknown
 
     @classmethod
     def from_frame(cls, frame: object, *, texts: pl.DataFrame | None = None) -> Triplets:
-        """Intern a table of triplets: columns user, item, explanation; optional rating, time, text, sentence.
+        """Intern a table of triplets: columns user, item, explanation; optional rating, time, text, aspect,
+        polarity (-1, 0 or 1), sentence, source.
 
         The table is one of polars, or what polars makes one of: columns by name, rows, a table of pandas or Arrow.
 
@@ -71,6 +75,9 @@ class Triplets:
             rating=records.rating,
             time=records.time,
             sentences=frame["sentence"].cast(pl.String).gather(rows) if "sentence" in frame.columns else None,
+            aspects=_per_explanation(frame, "aspect", explanations),
+            polarity=_polarity(frame, explanations),
+            sources=frame["source"].cast(pl.String).gather(rows) if "source" in frame.columns else None,
         )
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
@@ -153,7 +160,7 @@ class Triplets:
 
     def take(self, records: NDArray[np.integer]) -> Triplets:
         """The given records, in the given order, under the same vocabularies."""
-        entries = self._entries(records) if self.sentences is not None else None
+        entries = None if self.sentences is None and self.sources is None else self._entries(records)
         return replace(
             self,
             record_user=self.record_user[records],
@@ -162,6 +169,7 @@ class Triplets:
             rating=None if self.rating is None else self.rating[records],
             time=None if self.time is None else self.time[records],
             sentences=None if self.sentences is None or entries is None else self.sentences.gather(entries),
+            sources=None if self.sources is None or entries is None else self.sources.gather(entries),
         )
 
     def filtered(
@@ -197,12 +205,18 @@ class Triplets:
         }
         if self.texts is not None:
             columns["text"] = self.texts.gather(self.explanation)
+        if self.aspects is not None:
+            columns["aspect"] = self.aspects.gather(self.explanation)
+        if self.polarity is not None:
+            columns["polarity"] = pl.Series(self.polarity[self.explanation], dtype=pl.Int8)
         if self.rating is not None:
             columns["rating"] = pl.Series(np.repeat(self.rating, sizes), dtype=pl.Float32).fill_nan(None)
         if self.time is not None:
             columns["time"] = pl.Series(np.repeat(self.time, sizes), dtype=pl.Int64)
         if self.sentences is not None:
             columns["sentence"] = self.sentences
+        if self.sources is not None:
+            columns["source"] = self.sources
         return pl.DataFrame(columns)
 
     def split(self, seed: int = 0, **shares: Unpack[Shares]) -> Split:
@@ -226,6 +240,10 @@ class Triplets:
         for array in arrays:
             hasher.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
         hasher.update(b"-" if self.texts is None else Vocabulary(self.texts).digest().encode())
+        if self.aspects is not None:  # data without them keep the digest that earlier versions gave them
+            hasher.update(b"aspects" + Vocabulary(self.aspects.fill_null("")).digest().encode())
+        if self.polarity is not None:
+            hasher.update(b"polarity" + self.polarity.tobytes())
         return hasher.hexdigest()
 
     def _entries(self, records: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -311,6 +329,31 @@ def _texts(frame: pl.DataFrame, texts: pl.DataFrame | None, explanations: Vocabu
     ids = pl.DataFrame({"explanation": explanations.ids})
     joined = ids.join(known, on="explanation", how="left", maintain_order="left")
     return joined.select(pl.coalesce("text", "explanation").alias("text"))["text"]
+
+
+def _per_explanation(frame: pl.DataFrame, name: str, explanations: Vocabulary) -> pl.Series | None:
+    """A column of texts that belong to explanations, one each: the first one wins, null where there is none."""
+    if name not in frame.columns:
+        return None
+    values = pl.col(name).cast(pl.String)
+    known = frame.select(pl.col("explanation").cast(pl.String), values.replace("", None)).drop_nulls()
+    if not len(known):
+        return None
+    known = known.unique("explanation", keep="first", maintain_order=True)
+    ids = pl.DataFrame({"explanation": explanations.ids})
+    return ids.join(known, on="explanation", how="left", maintain_order="left")[name]
+
+
+def _polarity(frame: pl.DataFrame, explanations: Vocabulary) -> NDArray[np.int8] | None:
+    """One sign per explanation, 0 where none is given."""
+    series = _per_explanation(frame, "polarity", explanations)
+    if series is None:
+        return None
+    signs = series.cast(pl.Float64, strict=False)
+    bad = series.is_not_null() & ~signs.is_in([-1.0, 0.0, 1.0]).fill_null(False)
+    if bad.any():
+        raise DataError(f"not a polarity: {series.filter(bad)[0]!r}", column="polarity", expected="-1, 0 or 1")
+    return signs.fill_null(0).cast(pl.Int8).to_numpy()
 
 
 def _per_record(

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from whyrank import artifacts
 from whyrank.data.catalog import Catalog
 from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
+from whyrank.data.vocabulary import feed_ids
 from whyrank.errors import ArtifactError, NotFitted, ParameterError
 from whyrank.models import parameters
 from whyrank.ranking.form import Block, Bonus, Floats, Numbers
@@ -25,8 +27,6 @@ from whyrank.ranking.search import Search
 from whyrank.version import __version__
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from whyrank.ranking.reasons import Pairs, Reason
     from whyrank.ranking.recommend import Recommendation, RecommendedPair
     from whyrank.training import Run
@@ -208,10 +208,13 @@ class Model:
         for name in sorted(arrays):
             found.update(name.encode())
             found.update(np.ascontiguousarray(arrays[name]).data)
-        for name in ("users", "items", "explanations"):
-            found.update(getattr(self.catalog_, name).digest().encode())
-        for text in self.catalog_.texts if self.catalog_.texts is not None else ():
-            found.update(repr(text).encode())
+        for name, table in self.catalog_.tables().items():
+            for column in table:
+                found.update(f"{name}.{column.name}".encode())
+                if column.dtype == pl.String:
+                    feed_ids(found, column.fill_null("\0"))
+                else:
+                    found.update(column.to_numpy().tobytes())
         return found.hexdigest()
 
     def __getstate__(self) -> dict[str, object]:

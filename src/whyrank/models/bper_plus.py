@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from whyrank import training
@@ -275,18 +274,7 @@ class BPERPlus(Model):
 
     def _append(self, ids: list[str], texts: list[str], features: Floats) -> None:
         old, catalog, new = len(self.catalog_.explanations), self.catalog_, len(ids)
-        known_texts = catalog.texts
-        if known_texts is None and texts != ids:
-            known_texts = catalog.explanations.ids
-        self.catalog_ = dataclasses.replace(
-            catalog,
-            explanations=catalog.explanations.grown(ids),
-            texts=None
-            if known_texts is None
-            else pl.concat([known_texts, pl.Series(known_texts.name, texts, pl.String)]),
-            popularity=np.pad(catalog.popularity, (0, new)),
-            mean_rating=np.pad(catalog.mean_rating, (0, new), constant_values=np.nan),
-        )
+        self.catalog_ = catalog.with_explanations(ids, texts)
         for name in PER_EXPLANATION:
             values = getattr(self, f"{name}_")
             more = features if name == "explanation_features" else np.zeros((new, *values.shape[1:]), np.float32)
