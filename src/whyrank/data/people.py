@@ -100,7 +100,7 @@ class People:
         quotes = _chosen(_quotes(said, entry))
         return cls(
             supporting=_people(entry, said.user, len(relation.indices), users),
-            latest=_latest(entry, said.time, len(relation.indices)),
+            latest=latest_times(entry, said.time, len(relation.indices)),
             item_aspects=item_aspects,
             praising=_people(of_aspect[sign > 0], user[sign > 0], len(item_aspects.indices), users),
             blaming=_people(of_aspect[sign < 0], user[sign < 0], len(item_aspects.indices), users),
@@ -224,12 +224,13 @@ def _distinct(rows_of: Ints, columns_of: Ints, counted: Ints, rows: int, columns
     )
 
 
-def _latest(entry: Longs, time: Longs | None, entries: int) -> Longs:
+def latest_times(entry: Longs, time: Longs | None, entries: int) -> Longs:
+    """The latest time of each entry; empty where no times are known."""
     if time is None:
         return NO_LONGS
-    latest = np.full(entries, NEVER, np.int64)
-    np.maximum.at(latest, entry, time)
-    return latest
+    found = np.full(entries, NEVER, np.int64)
+    np.maximum.at(found, entry, time)
+    return found
 
 
 def _quotes(said: Said, entry: Longs) -> pl.DataFrame:
