@@ -87,7 +87,7 @@ class Catalog:
             return "polarity"
         if not np.isnan(self.mean_rating).all():
             return "ratings"
-        if self.texts is None or self.texts.equals(self.explanations.ids):
+        if self.are_tags:
             return None  # an id is not a sentence
         try:
             import vaderSentiment.vaderSentiment  # noqa: F401
@@ -114,6 +114,16 @@ class Catalog:
         return np.sign(self.sentiment).astype(np.int8)
 
     @cached_property
+    def favourable(self) -> NDArray[np.bool_] | None:
+        """Explanations that do not speak against an item; None: none does."""
+        return self.signs >= 0 if (self.signs < 0).any() else None
+
+    @cached_property
+    def unfavourable(self) -> NDArray[np.bool_]:
+        """Explanations that speak against an item."""
+        return self.signs < 0
+
+    @cached_property
     def ids_listed(self) -> list[str]:
         """The explanations' ids, quicker one by one than from a column."""
         return self.explanations.ids.to_list()
@@ -122,6 +132,11 @@ class Catalog:
     def texts_listed(self) -> list[str]:
         """The explanations' texts, quicker one by one than from a column."""
         return self.ids_listed if self.texts is None else self.texts.to_list()
+
+    @cached_property
+    def are_tags(self) -> bool:
+        """Whether explanations have no texts but their ids, as tags and ticked boxes have."""
+        return self.texts is None or self.texts.equals(self.explanations.ids)
 
     @cached_property
     def aspects_listed(self) -> list[str | None]:

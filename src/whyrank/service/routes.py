@@ -7,7 +7,6 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import anyio
-import numpy as np
 from fastapi import APIRouter, Body, Path, Query, Request
 from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
@@ -164,7 +163,6 @@ def _loaded(request: Request, model: str | None) -> Loaded:
 
 def _model(loaded: Loaded, problem: str | None) -> dict[str, object]:
     model, catalog = loaded.model, loaded.model.catalog_
-    rated = not np.isnan(catalog.mean_rating).all()
     return {
         "id": loaded.id,
         "name": type(model).__name__,
@@ -180,7 +178,7 @@ def _model(loaded: Loaded, problem: str | None) -> dict[str, object]:
             "triplets": int(catalog.popularity.sum()),
             "pairs": len(catalog.user_items.indices),
         },
-        "sentiment": None if loaded.sentiment is None else "ratings" if rated else "words",
+        "sentiment": catalog.sentiment_source,
         "data": model.data_digest_,
         "version": __version__,
         "loaded": loaded.since,

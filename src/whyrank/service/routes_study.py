@@ -49,7 +49,7 @@ def create_study(request: Request, body: ask.StudyRequest) -> Response:
     given = body.model_dump(include={"grounded", "polarity", "diversity", "specificity"})
     size = {"count": body.cases, "n": body.n, "seed": body.seed}
     try:
-        made = sample_cases(state.cases.test(), first.model, second.model, **size, options=Options(**given))
+        made = sample_cases(state.cases.test(), first.model, second.model, **size, options=Options.plain(**given))
     except DataError as error:
         raise Problem("no-test-pairs", 422, str(error)) from error
     fields = body.model_dump(include={"a", "b", "n", "title", "question", "agreement", "ties", "seed"})
