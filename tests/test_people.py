@@ -209,7 +209,7 @@ def test_damaged_counts_of_people_are_refused(tmp_path: Path, name: str) -> None
     arrays = dict(model.catalog_.arrays())
     damaged = arrays[f"people.{name}"].copy()
     damaged = damaged[:-1] if name in ("supporting", "latest", "praising") else damaged + 1000
-    with pytest.raises(ValueError, match="size|number|follow"):
+    with pytest.raises(ValueError, match=r"size|number|follow"):
         Catalog.restore({**arrays, f"people.{name}": damaged}, model.catalog_.tables())
 
 
