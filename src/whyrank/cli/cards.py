@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from whyrank.ranking.reasons import Reason
 
 WIDTH = 80
+GLUE = "\ue000"  # a blank where no line ends
 QUOTE = 140  # characters that are shown of a quote
 CAPTION = "score and its parts; records that hold it: of this item, of similar items and of this user"
 
@@ -21,7 +22,7 @@ def card(title: str, reasons: list[Reason], *, quotes: bool = True) -> Iterator[
     """The lines of a card, none wider than 80 columns where words allow it."""
     yield from textwrap.wrap(title, WIDTH) or [""]
     for reason in reasons:
-        yield from _wrapped(f"{reason.sentence} ({counted(reason)})", "  - ", "    ")
+        yield from _wrapped(f"{reason.sentence} ({counted(reason).replace(' ', GLUE)})", "  - ", "    ")
     quoted = next((reason.quotes[0]["text"] for reason in reasons if reason.quotes), None) if quotes else None
     if quoted is not None:
         short = textwrap.shorten(str(quoted), QUOTE, placeholder=" …")
@@ -38,7 +39,8 @@ def counted(reason: Reason) -> str:
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    return [line.replace(GLUE, " ") for line in lines]
 
 
 def score_table(title: str, reasons: list[Reason], options: Options | None = None) -> Table:

@@ -41,17 +41,13 @@ PEOPLE = _words(
 )
 MENTIONS = _words("mention mentions mentioned mentioning of")
 # Words that claim nothing. No modal verbs and no intensifiers: "could be quiet" and "very quiet" say something else.
-PLAIN = (
-    PEOPLE
-    | YOU
-    | MENTIONS
-    | _words(
-        "a an the this that these those it its they them their there here is are was were be been being ha has have had do "
-        "does did in on at to for from by with about as and or so than who which what we our us i also other one before "
-        "often elsewhere yet review hotel place item product film movie book restaurant album game say says said found "
-        "find finds think thinks thought describe describes described call calls called report reports reported tag tagged"
-    )
+PLAIN = _words(
+    "a an the this that these those it its they them their there here is are was were be been being ha has have had do "
+    "does did in on at to for from by with about as and or so than who which what we our us i also other one before "
+    "often elsewhere yet review hotel place item product film movie book restaurant album game say says said found "
+    "find finds think thinks thought describe describes described call calls called report reports reported tag tagged"
 )
+PLAIN |= PEOPLE | YOU | MENTIONS
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,7 @@ def claims(reasons: Iterable[Reason]) -> list[dict[str, object]]:
 
     Counts are of people, but for `you_said` (records) and `you_mention_aspect` (items).
     """
-    listed = []
+    listed: list[dict[str, object]] = []
     for each in reasons:
         said = each.evidence
         listed.append(
@@ -103,10 +99,10 @@ def supported(text: str, reasons: Iterable[Reason]) -> list[Claim]:
     listed = list(reasons)
     known, found, rest = [_Known(each) for each in listed], [], text[:LARGEST]
     for each in listed:  # a reason's own sentence is true as a whole
-        whole = each.sentence.rstrip(".")
-        if whole and whole in rest:
-            rest = rest.replace(whole, "\n")
-            found.append(Claim(whole, "backed", "it is the sentence of a reason", each.explanation))
+        whole = re.compile(rf"(?:^|(?<=[.!?\n])\s*){re.escape(each.sentence.rstrip('.'))}(?=[.!?\n]|$)")
+        if whole.search(rest):
+            rest = whole.sub("\n", rest)
+            found.append(Claim(each.sentence, "backed", "it is the sentence of a reason", each.explanation))
     parts = [part.strip(" ,.;:!?\n“”\"'") for part in CLAUSES.split(rest)]
     return found + [_judged(part, known) for part in parts if part]
 
@@ -131,7 +127,7 @@ class _Known:
 def _judged(part: str, known: list[_Known]) -> Claim:
     words = _lemmas(part)
     content = set(words) - PLAIN - NOT - FOR - AGAINST - CAUSES - ALL - MOST - set(SEVERAL)
-    content = {word for word in content if _count(word) is None}
+    content = {word for word in content if _count(word) is None and "%" not in word}
     about = [each for each in known if each.words and each.words <= set(words)]
     if not about:
         touched = [each for each in known if each.aspect and each.aspect <= set(words)]
