@@ -97,7 +97,11 @@ def test_the_shower_is_not_good_where_four_found_it_pitiful() -> None:
     assert shown(polarity="any", backing=0.0, per_aspect=0, consistent=False) == everything
 
 
-def test_quotes_are_of_others_where_there_are_others_and_never_say_who() -> None:
+@pytest.mark.parametrize("listed", [0, 1000])
+def test_quotes_are_of_others_where_there_are_others_and_never_say_who(
+    listed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whyrank.data.people.LISTED", listed)
     rows: list[Row] = [
         ("ann", "inn", "nice|", 9, "what ann wrote about this nice little inn"),
         ("bob", "inn", "nice|", 1, "what bob wrote about this nice little inn"),
@@ -111,6 +115,8 @@ def test_quotes_are_of_others_where_there_are_others_and_never_say_who() -> None
     assert [each["text"][:8] for each in quoted("bob", "inn")] == ["what ann"]
     assert [each["text"][:8] for each in quoted("ann", "inn")] == ["what bob"]
     assert [each["text"][:8] for each in quoted("eve", "inn")] == ["what ann", "what bob"]
+    many = reasons(explain(model, [("bob", "inn"), ("ann", "spa"), ("ann", "inn")], Options.plain()))
+    assert [[len(each.quotes) for each in listed] for listed in many] == [[1], [1], [1]]
     assert quoted("ann", "spa") == [{"text": rows[2][4], "source": "r5", "time": 5000}]  # there is no other
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 QUOTES = 3  # of one explanation of one item
 SHORTEST, LONGEST = 30, 140  # characters of a quote that is quickly read and still says something
+LISTED = 250_000  # quotes that are in memory as a list, too
 CUT = 280  # characters that are kept of a longer one
 UNKNOWN = 0  # the time of what has none
 TEXTS = {"text": pl.String, "source": pl.String, "user": pl.Int32, "time": pl.Int64}
@@ -144,6 +146,14 @@ class People:
             quote_starts=_starts(quotes["entry"].to_numpy(), size),
             quotes=quotes.select(*TEXTS),
         )
+
+    @cached_property
+    def quotes_listed(self) -> tuple[list[str], list[str | None], list[int], list[int]] | None:
+        """Texts, sources, users and times of quotes, quicker one by one than from a table; None: there are too many."""
+        if len(self.quotes) > LISTED:
+            return None
+        texts, sources, users, times = (self.quotes[name].to_list() for name in TEXTS)
+        return texts, sources, users, times
 
     # -- saving --------------------------------------------------------------------------------------------------------
 

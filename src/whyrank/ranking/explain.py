@@ -74,20 +74,26 @@ class Explained:
             return [[] for _ in entries]
         at = np.maximum(entries, 0)
         starts = people.quote_starts[at]
-        sizes = np.where(entries >= 0, people.quote_starts[at + 1] - starts, 0)
-        ends = np.cumsum(sizes)
-        rows = np.arange(sizes.sum()) + np.repeat(starts - (ends - sizes), sizes)
-        found = people.quotes[rows]
-        own = (found["user"].to_numpy() == np.repeat(self.users[self.row], sizes)).tolist()
-        columns = zip(found["text"].to_list(), found["source"].to_list(), found["time"].to_list(), strict=True)
-        all_ = [{"text": text, "source": source, "time": time or None} for text, source, time in columns]
-        lists = []
-        for end, size in zip(ends.tolist(), sizes.tolist(), strict=True):
-            others = [
-                each for each, mine in zip(all_[end - size : end], own[end - size : end], strict=True) if not mine
-            ]
-            lists.append(others or all_[end - size : end])
+        stops = np.where(entries >= 0, people.quote_starts[at + 1], starts)
+        texts, sources, users, times = people.quotes_listed or self._gathered(starts, stops)
+        if people.quotes_listed is None:
+            stops = np.cumsum(stops - starts)
+            starts = np.concatenate([[0], stops[:-1]])
+        lists: list[list[dict[str, object]]] = []
+        askers = self.users[self.row].tolist()
+        for asker, start, stop in zip(askers, starts.tolist(), stops.tolist(), strict=True):
+            places = [place for place in range(start, stop) if users[place] != asker] or range(start, stop)
+            lists.append([{"text": texts[k], "source": sources[k], "time": times[k] or None} for k in places])
         return lists
+
+    def _gathered(
+        self, starts: NDArray[np.int64], stops: NDArray[np.int64]
+    ) -> tuple[list[str], list[str | None], list[int], list[int]]:
+        """The quotes between places, one stretch after the other."""
+        sizes = stops - starts
+        rows = np.arange(sizes.sum()) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+        texts, sources, users, times = (each.to_list() for each in self.catalog.people.quotes[rows])
+        return texts, sources, users, times
 
 
 def explain(

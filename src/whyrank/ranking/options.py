@@ -7,8 +7,9 @@ this module imports nothing heavy.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -132,20 +133,26 @@ class Options:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
         """Options by name, as methods take them."""
+        if not given:
+            return _usual()
         unknown = [name for name in given if name not in cls.__dataclass_fields__]
         if unknown:
             raise ParameterError(f"no option {unknown[0]!r}; there are {', '.join(cls.__dataclass_fields__)}")
         return cls(**given)
 
     @classmethod
-    def declared(cls) -> Iterator[Declared]:
+    @cache
+    def declared(cls) -> tuple[Declared, ...]:
         """The fields that can be written down, which are all but `keep`."""
-        for each in fields(cls):
-            if each.metadata:
-                about = dict(each.metadata)
-                default = {} if about["kind"] == "numbers" else each.default
-                flag = about.pop("flag") or "--" + each.name.replace("_", "-")
-                yield Declared(each.name, default=default, flag=flag, **about)
+        return tuple(
+            Declared(
+                each.name,
+                default={} if each.metadata["kind"] == "numbers" else each.default,
+                **{**each.metadata, "flag": each.metadata["flag"] or "--" + each.name.replace("_", "-")},
+            )
+            for each in fields(cls)
+            if each.metadata
+        )
 
     def __post_init__(self) -> None:
         for each in self.declared():
@@ -188,6 +195,11 @@ class Options:
             numbers = catalog.explanations.numbers(list(self.boosts))
             boost[numbers] += np.array(list(self.boosts.values()), np.float32)
         return boost.astype(np.float32)
+
+
+@cache
+def _usual() -> Options:
+    return Options()
 
 
 def _problem(value: object, about: Declared) -> str | None:
