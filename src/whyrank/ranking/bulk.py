@@ -86,14 +86,14 @@ def explain_file(
         total = int(source.select(pl.len()).collect().item())
         done_before = done = 0
         for number, start in enumerate(range(0, total, ROWS)):
-            part = parts / f"part-{number:06d}.parquet"
+            part = parts / f"part-{number:06d}.arrow"
             if part.is_file():
                 done_before = done = min(start + ROWS, total)
             else:
                 some = source.slice(start, ROWS).collect()
                 found = explain(model, some, options, n, templates=templates, threads=threads)
                 with new_file(part) as aside:
-                    table(found, quotes=quotes).write_parquet(aside)
+                    table(found, quotes=quotes).write_ipc(aside, compression="uncompressed")
                 done = min(start + ROWS, total)
             if progress:
                 progress(done, total)
@@ -163,10 +163,10 @@ def fingerprint(
 
 def _finish(parts: Path, output: Path, total: int) -> tuple[int, dict[str, int], int]:
     """Join the parts into one file and count what is in it."""
-    files = sorted(parts.glob("part-*.parquet"))
+    files = sorted(parts.glob("part-*.arrow"))
     if not files:
         raise DataError("no pairs", expected="at least one row")
-    joined = pl.scan_parquet(files)
+    joined = pl.scan_ipc(files)
     with new_file(output) as aside:
         joined.sink_parquet(aside)
     written = pl.scan_parquet(output)

@@ -29,7 +29,7 @@ Ids: TypeAlias = Sequence[str] | pl.Series
 class Explained:
     """Reasons of many pairs in columns, pair by pair, best first; `row` says to which pair each belongs."""
 
-    catalog: Catalog
+    model: Ranker
     user_ids: Ids
     item_ids: Ids
     users: Numbers  # -1: unknown
@@ -38,9 +38,19 @@ class Explained:
     rank: NDArray[np.int32]
     explanation: Numbers
     score: Floats
-    parts: dict[str, Floats]
     evidence: EvidenceColumns
+    options: Options
     templates: Templates
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.model.catalog_
+
+    @cached_property
+    def parts(self) -> dict[str, Floats]:
+        """Whose part of each score is how large."""
+        mu = self.options.mu
+        return score_parts(self.model, self.users, self.items, self.row, self.explanation, self.score, mu)
 
     @property
     def polarity(self) -> NDArray[np.int8]:
@@ -63,7 +73,7 @@ class Explained:
         unknown = (self.users < 0) & (self.items >= 0)
         return ["unknown_user" if each else None for each in unknown.tolist()]
 
-    def sentences(self) -> list[str]:
+    def sentences(self) -> pl.Series:
         """A sentence for each reason."""
         return write_sentences(self.templates, self.catalog, self.explanation, self.rank, self.evidence)
 
@@ -151,12 +161,12 @@ def explained(
     similar: bool = False,
     templates: Templates | None = None,
 ) -> Explained:
-    """Ranked explanations with their evidence and the parts of their scores."""
+    """Ranked explanations with their evidence."""
     users, items = numbers
     row, place = np.nonzero(ranked.numbers >= 0)
     found, scores = ranked.numbers[row, place], ranked.scores[row, place]
     return Explained(
-        catalog=model.catalog_,
+        model=model,
         user_ids=ids[0],
         item_ids=ids[1],
         users=users,
@@ -165,8 +175,8 @@ def explained(
         rank=(place + 1).astype(np.int32),
         explanation=found,
         score=scores,
-        parts=score_parts(model, users, items, row, found, scores, options.mu),
         evidence=evidence(model.catalog_, users[row], items[row], found, similar=similar),
+        options=options,
         templates=templates or default_templates(),
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from polars.datatypes import DataType, DataTypeClass
 
 from whyrank.ranking.evidence import Evidence
@@ -53,7 +54,15 @@ def reasons(found: Explained) -> list[list[Reason]]:
     shares = zip(*(values.tolist() for values in found.parts.values()), strict=True) if names else [()] * len(numbers)
     fallbacks, rows = found.fallbacks(), found.row.tolist()
     columns = zip(
-        *(rows, found.rank.tolist(), numbers, found.sentences(), found.score.tolist(), shares, found.evidence.listed()),
+        *(
+            rows,
+            found.rank.tolist(),
+            numbers,
+            found.sentences().to_list(),
+            found.score.tolist(),
+            shares,
+            found.evidence.listed(),
+        ),
         *(catalog.aspect[found.explanation].tolist(), found.polarity.tolist(), found.quotes()),
         strict=True,
     )
@@ -94,10 +103,7 @@ def table(found: Explained, *, quotes: bool = False) -> pl.DataFrame:
         columns["said_of_similar_items"], schema["said_of_similar_items"] = said.similar_items, pl.Int32
     if quotes:
         columns["quotes"], schema["quotes"] = pl.Series(found.quotes(), dtype=QUOTES), QUOTES
-    without = np.setdiff1d(np.arange(len(found.users)), found.row)
-    row = np.concatenate([found.row, without])
-    given = pl.DataFrame({"row": found.row, **columns})
-    everyone = pl.concat([given, pl.DataFrame({"row": without})], how="diagonal_relaxed")
+    row, place = _with_the_rest(found)
     pairs = pl.DataFrame(
         {
             "user": pl.Series(found.user_ids, dtype=pl.String),
@@ -106,7 +112,16 @@ def table(found: Explained, *, quotes: bool = False) -> pl.DataFrame:
             "fallback": pl.Series(found.fallbacks(), dtype=pl.String),
         }
     )
-    whole = pl.concat([pairs[row], everyone], how="horizontal")
-    if len(without):
-        whole = whole.sort("row", maintain_order=True)
+    listed = pl.DataFrame(columns)
+    whole = pairs[row].hstack(listed if place is None else listed.select(pl.all().gather(place)))
     return whole.select(pl.col(name).cast(kind) for name, kind in schema.items())
+
+
+def _with_the_rest(found: Explained) -> tuple[NDArray[np.int64], pl.Series | None]:
+    """The pair of every row of a table, and its reason: null for pairs without one; None: all have one."""
+    without = np.flatnonzero(np.diff(found.starts) == 0)
+    if not len(without):
+        return found.row, None
+    row = np.insert(found.row, found.starts[without], without)
+    place = pl.Series(np.cumsum(np.isin(row, without, invert=True)) - 1, dtype=pl.Int64)
+    return row, place.set(pl.Series(np.isin(row, without)), None)

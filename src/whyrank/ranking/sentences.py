@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import string
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import polars as pl
 
 from whyrank.data.catalog import Catalog
@@ -176,26 +178,31 @@ def case_of(facts: Facts, catalog: Catalog, phrase: Phrase) -> str:
 
 def write_sentences(
     templates: Templates, catalog: Catalog, explanation: Numbers, rank: Numbers, evidence: EvidenceColumns
-) -> list[str]:
+) -> pl.Series:
     """A sentence for each reason; reasons that are alike get the same one, which is written once."""
     of_evidence = ("supporting", "opposing", "agreeing", "mentions", "user", "user_aspect", "user_items")
     columns = (explanation, rank, *(getattr(evidence, name) for name in of_evidence))
-    if len(explanation) > MANY:
-        table = pl.DataFrame(dict(zip(Facts._fields, columns, strict=True)))
-        distinct = table.unique(maintain_order=True)
-        made = [templates.sentence(catalog, Facts(*row)) for row in distinct.iter_rows()]
-        named = distinct.with_columns(sentence=pl.Series(made, dtype=pl.String))
-        return table.join(named, on=list(Facts._fields), how="left", maintain_order="left")["sentence"].to_list()
     known = templates.written.setdefault(catalog, {})
     if len(known) > KEPT:
         known.clear()
-    found = []
-    for row in zip(*(column.tolist() for column in columns), strict=True):
+
+    def written(row: tuple[int, ...]) -> str:
         sentence = known.get(row)  # type: ignore[call-overload]  # a tuple finds what is kept under named ones
         if sentence is None:
             sentence = known[Facts(*row)] = templates.sentence(catalog, Facts(*row))
-        found.append(sentence)
-    return found
+        return sentence
+
+    sizes = [int(column.max(initial=0)) + 1 for column in columns]
+    if len(explanation) <= MANY or math.prod(sizes) > 1 << 62:
+        return pl.Series(
+            [written(row) for row in zip(*(each.tolist() for each in columns), strict=True)], dtype=pl.String
+        )
+    packed = np.zeros(len(explanation), np.int64)
+    for column, size in zip(columns, sizes, strict=True):
+        packed = packed * size + column
+    _, first, place = np.unique(packed, return_index=True, return_inverse=True)
+    rows = zip(*(column[first].tolist() for column in columns), strict=True)
+    return pl.Series([written(row) for row in rows], dtype=pl.String).gather(place)
 
 
 @cache
