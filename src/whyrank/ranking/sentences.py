@@ -114,8 +114,9 @@ class Templates:
         fit = [each for each in templates if all(name is None or places[name] is not None for _, name in each)]
         pieces = fit[(facts.rank - 1) % len(fit)] if fit else self.sentences["said"][0]
         counts = {name: getattr(facts, name) for _, name in pieces if name in COUNTS}
-        digits = max(counts.values(), default=0) >= len(self.settings["numbers"])  # "9 of 12", never "nine of 12"
-        places |= {name: self._number(count, digits) for name, count in counts.items()}
+        people = [count for name, count in counts.items() if name != "user"]
+        digits = max(people, default=0) >= len(self.settings["numbers"])  # "9 of 12", never "nine of 12"
+        places |= {name: self._number(count, digits and name != "user") for name, count in counts.items()}
         text = "".join(literal + (places[name] or "" if name else "") for literal, name in pieces)
         return text[:1].upper() + text[1:]
 
