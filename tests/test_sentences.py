@@ -162,7 +162,9 @@ def test_tags_are_tagged() -> None:
     frame = pl.DataFrame({"user": ["u"], "item": ["i"], "explanation": ["prison"]})
     catalog = Catalog.of(Triplets.from_frame(frame))
     counts = {"supporting": 12, "user": 4}
-    assert sentence("prison", GUESTS, catalog, **counts) == "12 guests tagged this “prison”; so did you with four films."
+    assert (
+        sentence("prison", GUESTS, catalog, **counts) == "12 guests tagged this “prison”; so did you with four films."
+    )
     assert sentence("prison", ENGLISH, catalog, supporting=1) == "One person tagged this “prison”."
 
 

@@ -73,7 +73,7 @@ class Explained:
         unknown = (self.users < 0) & (self.items >= 0)
         return ["unknown_user" if each else None for each in unknown.tolist()]
 
-    def sentences(self) -> pl.Series:
+    def sentences(self) -> list[str] | pl.Series:
         """A sentence for each reason."""
         return write_sentences(self.templates, self.catalog, self.explanation, self.rank, self.evidence)
 
@@ -229,6 +229,9 @@ def bonus_of(bonus: Bonus, row: NDArray[np.int64], explanations: Numbers) -> NDA
     """What a bonus adds to an explanation of a row, 0 where it has none."""
     if not len(bonus.values):
         return np.zeros(len(row), np.float32)
+    if len(bonus.indptr) == 2:  # one pair
+        place = np.minimum(np.searchsorted(bonus.explanations, explanations), len(bonus.values) - 1)
+        return np.where(bonus.explanations[place] == explanations, bonus.values[place], np.float32(0))
     pool = np.int64(max(bonus.explanations.max(), explanations.max(initial=0)) + 1)
     there = np.repeat(np.arange(len(bonus.indptr) - 1), np.diff(bonus.indptr)) * pool + bonus.explanations
     wanted = row * pool + explanations

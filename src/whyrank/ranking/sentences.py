@@ -179,8 +179,8 @@ def case_of(facts: Facts, catalog: Catalog, phrase: Phrase) -> str:
 
 def write_sentences(
     templates: Templates, catalog: Catalog, explanation: Numbers, rank: Numbers, evidence: EvidenceColumns
-) -> pl.Series:
-    """A sentence for each reason; reasons that are alike get the same one, which is written once."""
+) -> list[str] | pl.Series:
+    """A sentence for each reason; of many, those that are alike get the same one, which is written once."""
     of_evidence = ("supporting", "opposing", "agreeing", "mentions", "user", "user_aspect", "user_items")
     columns = (explanation, rank, *(getattr(evidence, name) for name in of_evidence))
     known = templates.written.setdefault(catalog, {})
@@ -193,11 +193,9 @@ def write_sentences(
             sentence = known[Facts(*row)] = templates.sentence(catalog, Facts(*row))
         return sentence
 
-    sizes = [int(column.max(initial=0)) + 1 for column in columns]
-    if len(explanation) <= MANY or math.prod(sizes) > 1 << 62:
-        return pl.Series(
-            [written(row) for row in zip(*(each.tolist() for each in columns), strict=True)], dtype=pl.String
-        )
+    sizes = [int(column.max(initial=0)) + 1 for column in columns] if len(explanation) > MANY else []
+    if not sizes or math.prod(sizes) > 1 << 62:
+        return [written(row) for row in zip(*(each.tolist() for each in columns), strict=True)]
     packed = np.zeros(len(explanation), np.int64)
     for column, size in zip(columns, sizes, strict=True):
         packed = packed * size + column
