@@ -98,6 +98,9 @@ def similar_items(catalog: Catalog, items: Numbers) -> NDArray[np.int32]:
 
 
 def _of_similar_items(catalog: Catalog, items: Numbers, explanations: Numbers) -> NDArray[np.int32]:
-    distinct, group_of = np.unique(items, return_inverse=True)
+    if len(items) and (items == items[0]).all():  # one pair
+        distinct, group_of = items[:1], np.zeros(len(items), np.int64)
+    else:
+        distinct, group_of = np.unique(items, return_inverse=True)
     groups = similar_items(catalog, distinct)
     return counts_over(*catalog.item_explanations, groups, group_of, explanations)

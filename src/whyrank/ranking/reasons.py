@@ -58,7 +58,7 @@ def reasons(found: Explained) -> list[list[Reason]]:
             rows,
             found.rank.tolist(),
             numbers,
-            found.sentences().to_list(),
+            found.sentences(),
             found.score.tolist(),
             shares,
             found.evidence.listed(),
