@@ -95,7 +95,7 @@ def main() -> None:
     model.add_explanations([name(picture) for picture in new], features=table[new])
     lists, right, fresh = [], np.zeros(2), 0
     for user, item in ((0, 0), (1, 1), (2, 2), (3, 3)):
-        reasons = model.explain(f"user{user:03d}", f"place{item:02d}", n=8)
+        reasons = model.explain(f"user{user:03d}", f"place{item:02d}", n=8, grounded=False)
         pictures = [int(reason.explanation.removeprefix("picture")) for reason in reasons]
         right += [sum(kinds[p][0] == likes[user] for p in pictures), sum(kinds[p][1] == serves[item] for p in pictures)]
         fresh += sum(picture in new for picture in pictures)

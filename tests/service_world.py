@@ -57,9 +57,9 @@ class Toy(Model):
         popularity = np.log1p(self.catalog_.popularity).astype(np.float32)[:, None]
         return np.hstack([self.explanation_factors_, popularity])
 
-    def queries(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        ones = np.ones((len(users), 1), np.float32)
-        weighed = [self.mu * rows(self.user_factors_, users), (1 - self.mu) * rows(self.item_factors_, items), ones]
+    def queries(self, users: np.ndarray, items: np.ndarray, mu: float | None = None) -> np.ndarray:
+        ones, mu = np.ones((len(users), 1), np.float32), self.mu if mu is None else mu
+        weighed = [mu * rows(self.user_factors_, users), (1 - mu) * rows(self.item_factors_, items), ones]
         return np.hstack(weighed).astype(np.float32)
 
     def blocks(self) -> tuple[Block, ...]:

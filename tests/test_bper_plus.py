@@ -21,6 +21,7 @@ from whyrank.kernels import cache_folder
 from whyrank.models import POP, load
 from whyrank.models.bper import BPER
 from whyrank.models.bper_plus import BPERPlus
+from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank
 from whyrank.text import checkpoint as checkpoint_module
 from whyrank.text.features import Preparation
@@ -345,7 +346,7 @@ def test_new_explanations_leave_the_old_scores_alone_and_have_their_own_texts() 
         (np.full(8, 9.0) - model.feature_mean_) @ model.feature_projection_,
         rtol=1e-4,
     )
-    assert len(model.explain("u0", "i0", n=100)) == len(before) + 2
+    assert len(model.explain("u0", "i0", n=100, **vars(Options.plain()))) == len(before) + 2
 
 
 def test_the_command_line_adds_explanations_to_a_fitted_model(
@@ -365,7 +366,9 @@ def test_the_command_line_adds_explanations_to_a_fitted_model(
     new.write_text("explanation,text\nlovely,The pool was lovely\n")
     assert call("add", tmp_path / "model", new, "-o", tmp_path / "larger", "--json") == 0
     assert '"added": 1' in capsys.readouterr().out
-    assert "The pool was lovely" in [each.text for each in load(tmp_path / "larger").explain("ann", "inn", n=99)]
+    assert "The pool was lovely" in [
+        each.text for each in load(tmp_path / "larger").explain("ann", "inn", n=99, grounded=False)
+    ]
     assert call("add", tmp_path / "larger", new, "-o", tmp_path / "again") == 2
     assert "already known" in capsys.readouterr().err
     assert call("add", tmp_path / "pop", new, "-o", tmp_path / "again") == 2
@@ -400,7 +403,7 @@ def test_new_users_and_items_are_folded_in_and_nothing_learned_changes(fusion: s
     np.testing.assert_array_equal(model.user_factors_[: len(users)], users)
     np.testing.assert_array_equal(model.item_factors_[: len(items)], items)
     for user, item, parity in (("u0", "i4", 0), ("u1", "i5", 1)):
-        best = [int(reason.explanation[1:]) % 2 for reason in model.explain(user, item, n=10)]
+        best = [int(reason.explanation[1:]) % 2 for reason in model.explain(user, item, n=10, **vars(Options.plain()))]
         assert best.count(parity) >= 8
 
 
@@ -412,7 +415,7 @@ def test_it_reads_texts_with_minilm(split: Split) -> None:
     few = split.train.take(np.arange(40))
     model = BPERPlus(epochs=1).fit(few)
     model.add_explanations(["new"], ["The pool is lovely"])
-    assert len(model.explain(few.users.ids[0], few.items.ids[0], n=3)) == 3
+    assert len(model.explain(few.users.ids[0], few.items.ids[0], n=3, grounded=False)) == 3
 
 
 @pytest.mark.parametrize("layers", [1, 9])

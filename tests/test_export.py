@@ -11,6 +11,7 @@ from whyrank.data import Split
 from whyrank.errors import ParameterError
 from whyrank.models import BPER, RUCF
 from whyrank.ranking.export import export
+from whyrank.ranking.options import Options
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def test_exported_vectors_give_the_models_scores(model: BPER, split: Split, tmp_
     users, items = (pl.read_parquet(tmp_path / "out" / f"{name}.parquet") for name in ("users", "items"))
     constants = np.r_[np.zeros(40), model.mu, 1 - model.mu]
     query = users["query"][3].to_numpy() + items["query"][4].to_numpy() - constants
-    reasons = model.explain(users["id"][3], items["id"][4], n=5)
+    reasons = model.explain(users["id"][3], items["id"][4], n=5, **vars(Options.plain()))
     assert np.allclose(np.sort(keys @ query)[::-1][:5], [reason.score for reason in reasons], atol=1e-5)
 
 

@@ -110,11 +110,11 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_model_of_format_1_ranks_as_it_did(folder: Path) -> None:
     model = wr.load(folder)
-    reasons = model.explain("ann", "inn", n=4)
+    reasons = model.explain("ann", "inn", n=4, **vars(wr.Options.plain()))
     assert [reason.explanation for reason in reasons] == EXPECTED[0]
     np.testing.assert_allclose([reason.score for reason in reasons], EXPECTED[1], atol=2e-6)
     assert (reasons[0].text, reasons[0].evidence.item, reasons[0].evidence.user) == ("Quiet rooms", 2, 1)
-    assert [reason.explanation for reason in model.explain("cat", "inn", grounded=True)] == ["quiet", "clean"]
+    assert [reason.explanation for reason in model.explain("cat", "inn")] == ["quiet", "clean"]
     assert [reason.explanation for reason in model.explain("bob", "spa", polarity="negative")] == ["rude"]
 
 

@@ -13,11 +13,13 @@ import pytest
 
 from whyrank.data import Split, Triplets
 from whyrank.data.catalog import Catalog
-from whyrank.errors import ParameterError, UnknownId
+from whyrank.errors import ParameterError
 from whyrank.evaluation import evaluate
 from whyrank.models import BPER, BPERJ, CD, COUNTS, PITF, BPERPlus, Model, Profile, ProfileJ, load
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank
+
+PLAIN = vars(Options.plain())  # the whole pool, as evaluation ranks it
 
 
 @pytest.fixture(scope="module")
@@ -50,15 +52,14 @@ def test_new_users_are_folded_in_and_get_reasons_of_their_own(
     old, early, late = old_and_new
     model.fit(old)
     user = early.users.ids[0]
-    with pytest.raises(UnknownId):
-        model.explain(user, old.items.ids[0])
+    assert {each.fallback for each in model.explain(user, old.items.ids[0])} == {"unknown_user"}
     before = rank(model, np.arange(20, dtype=np.int32), np.arange(20, dtype=np.int32), 10)
     unknown = evaluate(model, late, items=False).explanation["ndcg_paper"]
     model.fold_in(early)
     after = rank(model, np.arange(20, dtype=np.int32), np.full(20, -1, np.int32), 10)
     assert len(after.numbers) == 20
     assert evaluate(model, late, items=False).explanation["ndcg_paper"] >= unknown
-    assert model.explain(user, old.items.ids[0], n=3)
+    assert {each.fallback for each in model.explain(user, old.items.ids[0], n=3)} == {None}
     back = load(model.save(tmp_path / "grown"))
     assert [each.explanation for each in back.explain(user, old.items.ids[0])] == [
         each.explanation for each in model.explain(user, old.items.ids[0])
@@ -79,7 +80,9 @@ def test_partial_fit_learns_new_explanations_and_keeps_old_numbers(data: Triplet
         model.partial_fit(new, epochs=10)
         assert model.catalog_.users.ids[: len(users)].to_list() == users.to_list()
         assert len(model.catalog_.explanations) == len(data.explanations)
-        assert set(rare) <= {each.explanation for each in model.explain(data.users.ids[0], data.items.ids[0], n=500)}
+        assert set(rare) <= {
+            each.explanation for each in model.explain(data.users.ids[0], data.items.ids[0], n=500, **PLAIN)
+        }
 
 
 def test_partial_fit_counts_what_is_known_once(split: Split) -> None:
@@ -170,11 +173,14 @@ def test_pitf_is_bper_with_mu_a_half_and_no_biases(split: Split) -> None:
 def test_mu_changes_a_fitted_model_without_refitting(split: Split) -> None:
     bper = BPER(epochs=20, mu=1.0).fit(split)
     user = split.data.users.ids[0]
-    by_user = [bper.explain(user, item)[0].explanation for item in split.data.items.ids[:5]]
+    by_user = [bper.explain(user, item, **PLAIN)[0].explanation for item in split.data.items.ids[:5]]
     assert len(set(by_user)) == 1  # with mu = 1 the item does not matter
+    same = [bper.explain(user, item, **PLAIN | {"mu": 0.3}) for item in split.data.items.ids[:5]]
+    bper.mu = 0.3
+    assert [bper.explain(user, item, **PLAIN) for item in split.data.items.ids[:5]] == same
     bper.mu = 0.0
     item = split.data.items.ids[0]
-    by_item = [bper.explain(user, item)[0].explanation for user in split.data.users.ids[:5]]
+    by_item = [bper.explain(user, item, **PLAIN)[0].explanation for user in split.data.users.ids[:5]]
     assert len(set(by_item)) == 1
 
 
@@ -187,7 +193,7 @@ def test_exact_pairs_agree_with_brute_force(split: Split, monkeypatch: pytest.Mo
         scores = dense(model, number, everything) + (model.item_keys() @ model.item_queries(number[:1])[0])[:, None]
         scores[model.catalog_.user_items.row(user)] = -np.inf
         best = np.sort(scores.ravel())[::-1][:7]
-        pairs = model.recommend_pairs(split.data.users.ids[user], n=7)
+        pairs = model.recommend_pairs(split.data.users.ids[user], n=7, **PLAIN)
         assert np.allclose([pair.score for pair in pairs], best, atol=1e-4)
         assert all(pair.score == pytest.approx(pair.item_score + pair.reason.score, abs=1e-4) for pair in pairs)
 
@@ -208,7 +214,7 @@ def test_exact_pairs_obey_options_as_brute_force_does(
         monkeypatch.setattr(f"whyrank.ranking.joint.{name}", 1)
     everything = np.arange(len(split.data.items), dtype=np.int32)
     for model in (BPERJ(epochs=20).fit(split), ProfileJ(epochs=1, item_epochs=1).fit(split)):
-        catalog, wanted = model.catalog_, Options(**options)
+        catalog, wanted = model.catalog_, Options.plain(**options)
         number = np.full(len(everything), 5, np.int32)
         scores = dense(model, number, everything)
         scores += 0 if wanted.boost(catalog) is None else wanted.boost(catalog)
@@ -221,7 +227,7 @@ def test_exact_pairs_obey_options_as_brute_force_does(
             said[catalog.item_explanations.rows_of_entries(), catalog.item_explanations.indices] = True
             scores[~said] = -np.inf
         best = np.sort(scores.ravel())[::-1][:9]
-        pairs = model.recommend_pairs(split.data.users.ids[5], 9, 0.5, **options)
+        pairs = model.recommend_pairs(split.data.users.ids[5], 9, 0.5, **vars(wanted))
         assert np.allclose([pair.score for pair in pairs], best[np.isfinite(best)], atol=1e-4)
 
 
@@ -275,8 +281,8 @@ def test_a_digest_changes_with_all_that_answers_come_from(split: Split) -> None:
 def test_scores_of_pairs_are_those_of_their_reasons_at_any_weight(split: Split) -> None:
     model, user = ProfileJ(epochs=1, item_epochs=1).fit(split), split.data.users.ids[2]
     for weight in (1e-8, 1.0, 1e8):
-        for pair in model.recommend_pairs(user, 3, weight):
-            alone = {each.explanation: each for each in model.explain(user, pair.item, 300)}
+        for pair in model.recommend_pairs(user, 3, weight, **PLAIN):
+            alone = {each.explanation: each for each in model.explain(user, pair.item, 300, **PLAIN)}
             assert pair.reason.score == pytest.approx(alone[pair.reason.explanation].score, rel=1e-6)
             assert sum(pair.reason.parts.values()) == pytest.approx(pair.reason.score, abs=1e-4)
     for weight in (0.0, 1e-50, 1e50, float("nan")):

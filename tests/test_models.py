@@ -15,6 +15,7 @@ from whyrank.data import Split, Triplets
 from whyrank.errors import DataError, NotFitted, ParameterError, UnknownId
 from whyrank.evaluation import evaluate
 from whyrank.models import MODELS, Model, load
+from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank
 from whyrank.training import Run
 
@@ -25,6 +26,8 @@ QUICK: dict[str, dict[str, object]] = {
 QUICK["bper+"] = {"epochs": 3}
 
 Make = Callable[[], Model]
+
+PLAIN = vars(Options.plain())  # the whole pool, as evaluation ranks it
 
 
 @pytest.fixture(scope="module", params=sorted(MODELS))
@@ -62,7 +65,7 @@ def test_asking_before_fitting_is_refused(make: Make) -> None:
 
 def test_ids_are_external_in_and_out(model: Model, split: Split) -> None:
     user, item = split.test.frame()["user"][0], split.test.frame()["item"][0]
-    reasons = model.explain(user, item, n=5)
+    reasons = model.explain(user, item, n=5, **PLAIN)
     assert len(reasons) == 5
     assert {reason.explanation for reason in reasons} <= set(split.data.explanations.ids)
     texts = dict(
@@ -71,9 +74,14 @@ def test_ids_are_external_in_and_out(model: Model, split: Split) -> None:
     assert all(reason.text == texts[reason.explanation] for reason in reasons)
 
 
-def test_unknown_ids_are_named(model: Model, split: Split) -> None:
-    with pytest.raises(UnknownId, match="unknown user 'nobody'"):
-        model.explain("nobody", split.data.items.ids[0])
+def test_unknown_users_are_answered_and_unknown_items_named(model: Model, split: Split) -> None:
+    item = split.data.items.ids[0]
+    reasons = model.explain("nobody", item)
+    assert [reason.fallback for reason in reasons] == ["unknown_user"] * len(reasons)
+    zero = np.zeros(1, np.int32)
+    ranked = rank(model, np.full(1, -1, np.int32), zero, 10, Options()).numbers[0]
+    assert [each.explanation for each in reasons] == model.catalog_.explanations.terms(ranked[ranked >= 0]).to_list()
+    assert model.explain(split.data.users.ids[0], item)[0].fallback is None
     with pytest.raises(UnknownId, match="unknown item 'nothing'"):
         model.explain(split.data.users.ids[0], "nothing")
 
@@ -86,30 +94,33 @@ def test_unknown_numbers_still_get_reasons(model: Model) -> None:
 
 
 def test_n_larger_than_the_pool_gives_the_whole_pool(model: Model, split: Split, pairs: pl.DataFrame) -> None:
-    reasons = model.explain(pairs["user"][0], pairs["item"][0], n=10_000)
+    reasons = model.explain(pairs["user"][0], pairs["item"][0], n=10_000, **PLAIN)
     assert len(reasons) == len({reason.explanation for reason in reasons}) == len(split.data.explanations)
 
 
 def test_scores_fall_and_a_longer_list_starts_with_the_shorter(model: Model, pairs: pl.DataFrame) -> None:
     user, item = pairs["user"][0], pairs["item"][0]
-    short, long = model.explain(user, item, n=3), model.explain(user, item, n=20)
+    short, long = model.explain(user, item, n=3, **PLAIN), model.explain(user, item, n=20, **PLAIN)
     assert [each.explanation for each in short] == [each.explanation for each in long[:3]]
     scores = [each.score for each in long]
     assert scores == sorted(scores, reverse=True)
 
 
 def test_parts_add_up_to_the_score(model: Model, pairs: pl.DataFrame) -> None:
-    for reason in model.explain(pairs["user"][1], pairs["item"][1], n=5):
+    for reason in model.explain(pairs["user"][1], pairs["item"][1], n=5, **PLAIN):
         if reason.parts:
             assert sum(reason.parts.values()) == pytest.approx(reason.score, abs=1e-4)
 
 
 def test_a_batch_equals_single_calls(model: Model, pairs: pl.DataFrame) -> None:
-    many = model.explain_many(pairs, n=4)
-    for (user, item), rows in many.group_by("user", "item", maintain_order=True):
-        single = model.explain(user, item, n=4)
-        assert rows["explanation"].to_list() == [each.explanation for each in single]
-        assert rows["score"].to_list() == [np.float32(each.score) for each in single]
+    for options in (PLAIN, {}):
+        many = model.explain_many(pairs, n=4, **options)
+        for (user, item), rows in many.group_by("user", "item", maintain_order=True):
+            single, rows = model.explain(user, item, n=4, **options), rows.drop_nulls("rank")
+            assert rows["explanation"].to_list() == [each.explanation for each in single]
+            assert rows["score"].to_list() == [np.float32(each.score) for each in single]
+            assert rows["sentence"].to_list() == [each.sentence for each in single]
+            assert rows["supporting"].to_list() == [each.evidence.supporting for each in single]
 
 
 def test_threads_do_not_change_reasons(model: Model, split: Split) -> None:
@@ -120,7 +131,7 @@ def test_threads_do_not_change_reasons(model: Model, split: Split) -> None:
 
 
 def same_reasons(one: Model, other: Model, pairs: pl.DataFrame) -> bool:
-    return one.explain_many(pairs).equals(other.explain_many(pairs))
+    return one.explain_many(pairs, **PLAIN).equals(other.explain_many(pairs, **PLAIN))
 
 
 def test_a_seed_makes_fitting_repeatable_on_any_number_of_threads(
@@ -160,7 +171,7 @@ def test_parameters_out_of_bounds_are_named(make: Make, split: Split) -> None:
 
 def test_grounded_reasons_have_been_said_of_the_item(model: Model, split: Split, pairs: pl.DataFrame) -> None:
     for user, item in pairs.head(5).rows():
-        reasons = model.explain(user, item, n=5, grounded=True)
+        reasons = model.explain(user, item, n=5, polarity="any")
         assert reasons
         assert all(reason.evidence.item > 0 for reason in reasons)
 
@@ -172,12 +183,15 @@ def test_models_that_rank_items_never_recommend_what_the_user_knows(model: Model
             model.recommend(user)
         return
     known = set(split.train.frame().filter(pl.col("user") == user)["item"])
-    found = model.recommend(user, n=10, reasons=2)
+    found = model.recommend(user, n=10, reasons=2, **PLAIN)
     assert len(found) == 10
     assert not known & {each.item for each in found}
     assert all(len(each.reasons) == 2 for each in found)
     scores = [each.score for each in found]
     assert scores == sorted(scores, reverse=True)
+    unknown = model.recommend("nobody", n=3, reasons=1)
+    assert [each.fallback for each in unknown] == ["unknown_user"] * 3
+    assert {pair.reason.fallback for pair in model.recommend_pairs("nobody", 3)} == {"unknown_user"}
 
 
 def test_a_single_triplet_is_enough(make: Make) -> None:

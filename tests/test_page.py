@@ -182,7 +182,8 @@ def test_a_user_is_found_with_the_keyboard_and_gets_items_with_reasons(watched: 
     expect(page.get_by_role("heading", name=f"What {chosen} said before")).to_be_visible()
     expect(cards(page)).to_have_count(10)
     first = cards(page).first
-    expect(first).to_contain_text(re.compile(r"Said by \d+ (person|people) of this item"))
+    expect(first).to_contain_text(re.compile(r"\d+ for"))
+    expect(first.locator(".text").first).to_have_text(re.compile(r"(people|person).*\."))
     bar = first.get_by_role("img").first.get_attribute("aria-label") or ""
     assert re.search(r"Score .*: user .*, item .*, popularity", bar)
 
@@ -256,10 +257,10 @@ def test_two_models_stand_side_by_side_with_differences_marked(watched: Watched,
     marked = 0
     for card in cards(page).all():
         mine, theirs = (card.get_by_role("list").nth(side) for side in (0, 1))
-        others = theirs.locator(".text").all_inner_texts()
+        others = [each.get_attribute("href") for each in theirs.locator(".text").all()]
         for place, reason in enumerate(mine.get_by_role("listitem").all()):
-            text, marks = reason.locator(".text").inner_text(), reason.locator(".mark").all_inner_texts()
-            assert marks == difference(place, others.index(text) if text in others else None)
+            link, marks = reason.locator(".text").get_attribute("href"), reason.locator(".mark").all_inner_texts()
+            assert marks == difference(place, others.index(link) if link in others else None)
             marked += len(marks)
     assert marked > 0
 

@@ -139,7 +139,8 @@ def test_words_and_ratings_are_combined() -> None:
 
 
 def test_positive_keeps_what_is_neutral_and_negative_does_not() -> None:
-    rows = {"user": list("abc"), "item": ["i"] * 3, "explanation": ["great pool", "room 12", "awful noise"]}
+    texts = ["great pool", "room 12", "awful noise"]
+    rows = {"user": list("abc"), "item": ["i"] * 3, "explanation": list("def"), "text": texts}
     model = wr.POP().fit(Triplets.from_frame(pl.DataFrame(rows)))
     shown = {
         polarity: [each.text for each in model.explain("a", "i", polarity=polarity)]

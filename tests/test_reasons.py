@@ -25,6 +25,8 @@ from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank
 from whyrank.ranking.words import word_sets
 
+PLAIN = vars(Options.plain())  # the whole pool, as evaluation ranks it
+
 
 @pytest.fixture(scope="module")
 def model(split: Split) -> BPER:
@@ -34,7 +36,7 @@ def model(split: Split) -> BPER:
 def test_evidence_counts_records(model: BPER, split: Split) -> None:
     train = split.train.frame(record=True)
     user, item = train["user"][0], train["item"][0]
-    for reason in model.explain(user, item, n=30):
+    for reason in model.explain(user, item, n=30, **PLAIN):
         said = train.filter(pl.col("explanation") == reason.explanation)
         assert reason.evidence.item == said.filter(pl.col("item") == item)["record"].n_unique()
         assert reason.evidence.user == said.filter(pl.col("user") == user)["record"].n_unique()
@@ -76,31 +78,36 @@ def test_polarity_keeps_one_side_only(model: BPER, split: Split) -> None:
     catalog = model.catalog_
     sentiment = dict(zip(catalog.explanations.ids, catalog.sentiment, strict=True))
     user, item = split.data.users.ids[0], split.data.items.ids[0]
-    assert all(sentiment[each.explanation] > 0 for each in model.explain(user, item, polarity="positive"))
-    assert all(sentiment[each.explanation] < 0 for each in model.explain(user, item, polarity="negative"))
+    for options in ({}, {"grounded": False}):
+        positive, negative = (model.explain(user, item, polarity=each, **options) for each in ("positive", "negative"))
+        assert positive
+        assert all(sentiment[each.explanation] >= 0 for each in positive)  # what is neutral stays
+        assert all(sentiment[each.explanation] < 0 for each in negative)
+        assert positive == model.explain(user, item, **options)
 
 
 def test_exclusions_bans_and_predicates_apply_before_ranking(model: BPER, split: Split) -> None:
     user, item = split.data.users.ids[0], split.data.items.ids[0]
-    plain = model.explain(user, item, n=10)
+    plain = model.explain(user, item, n=10, grounded=False)
     first = plain[0]
-    without = model.explain(user, item, n=9, exclude=[first.explanation])
+    without = model.explain(user, item, n=9, grounded=False, exclude=[first.explanation])
     assert [each.explanation for each in without] == [each.explanation for each in plain[1:]]
     word = first.text.split()[-1].strip(".").lower()
     assert all(word not in each.text.lower().split() for each in model.explain(user, item, n=5, banned=[word]))
-    long = model.explain(user, item, n=5, keep=lambda table: table["text"].str.len_chars() > 20)
+    long = model.explain(user, item, n=5, grounded=False, keep=lambda table: table["text"].str.len_chars() > 20)
     assert all(len(each.text) > 20 for each in long)
     assert len(long) == 5
 
 
 def test_boosts_and_specificity_move_reasons(model: BPER, split: Split) -> None:
     user, item = split.data.users.ids[0], split.data.items.ids[0]
-    last = model.explain(user, item, n=len(split.data.explanations))[-1]
-    assert model.explain(user, item, n=1, boosts={last.explanation: 1e3})[0].explanation == last.explanation
+    last = model.explain(user, item, n=len(split.data.explanations), **PLAIN)[-1]
+    boosted = model.explain(user, item, n=1, **PLAIN | {"boosts": {last.explanation: 1e3}})
+    assert boosted[0].explanation == last.explanation
     popular = beyond.novelty(
         rank(model, split.test.record_user, split.test.record_item, 5).numbers, model.catalog_.popularity
     )
-    specific = rank(model, split.test.record_user, split.test.record_item, 5, Options(specificity=1.0)).numbers
+    specific = rank(model, split.test.record_user, split.test.record_item, 5, Options.plain(specificity=1.0)).numbers
     assert beyond.novelty(specific, model.catalog_.popularity) > popular
 
 
@@ -108,7 +115,7 @@ def test_diverse_lists_hold_no_near_duplicates_and_no_contradictions(model: BPER
     catalog, words = model.catalog_, word_sets(model.catalog_)
     users, items = split.test.record_user[:100], split.test.record_item[:100]
     plain = rank(model, users, items, 5)
-    diverse = rank(model, users, items, 5, Options(diversity=0.3))
+    diverse = rank(model, users, items, 5, Options.plain(diversity=0.3))
     assert beyond.redundancy(diverse.numbers, words) < beyond.redundancy(plain.numbers, words)
     for row in diverse.numbers:
         numbers = row[row >= 0]
@@ -121,11 +128,26 @@ def test_diverse_lists_hold_no_near_duplicates_and_no_contradictions(model: BPER
 
 
 def test_full_diversity_weight_still_starts_with_a_reason(model: BPER, split: Split) -> None:
-    lists = rank(model, split.test.record_user[:5], split.test.record_item[:5], 3, Options(diversity=1.0))
+    lists = rank(model, split.test.record_user[:5], split.test.record_item[:5], 3, Options.plain(diversity=1.0))
     assert (lists.numbers[:, 0] >= 0).all()
 
 
-@pytest.mark.parametrize("options", [{"polarity": "odd"}, {"diversity": 2.0}, {"specificity": float("nan")}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"polarity": "odd"},
+        {"diversity": 2.0},
+        {"specificity": float("nan")},
+        {"per_aspect": 1.5},
+        {"per_aspect": -1},
+        {"backing": -1.0},
+        {"backing": True},
+        {"grounded": 1},
+        {"mu": 1.5},
+        {"exclude": [1]},
+        {"boosts": {"e": "much"}},
+    ],
+)
 def test_bad_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ParameterError):
         Options(**options)
@@ -182,7 +204,7 @@ def test_bulk_refuses_what_it_cannot_read_or_write(model: BPER, tmp_path: Path) 
 
 def test_a_popular_model_explains_with_popularity(split: Split) -> None:
     model = POP().fit(split)
-    best = model.explain(split.data.users.ids[0], split.data.items.ids[0], n=1)[0]
+    best = model.explain(split.data.users.ids[0], split.data.items.ids[0], n=1, **PLAIN)[0]
     number = split.data.explanations.number(best.explanation)
     assert split.train.popularity[number] == split.train.popularity.max()
     assert set(best.parts) == {"popularity"}
@@ -196,7 +218,7 @@ def test_triplets_know_their_words(tiny: Triplets) -> None:
 
 def test_counts_are_parts_of_the_user_and_of_the_item(tiny: Triplets) -> None:
     """Bob said quiet and warm once each; of the inn it was said quiet twice and clean once."""
-    shares = {each.explanation: each.parts for each in SHARE(mu=0.25).fit(tiny).explain("bob", "inn", n=3)}
+    shares = {each.explanation: each.parts for each in SHARE(mu=0.25).fit(tiny).explain("bob", "inn", n=3, **PLAIN)}
     assert shares["quiet"] == pytest.approx({"user": 0.25 / 2, "item": 0.75 * 2 / 3})
     assert shares["clean"] == pytest.approx({"user": 0.0, "item": 0.75 / 3})
     assert shares["warm"] == pytest.approx({"user": 0.25 / 2, "item": 0.0})
@@ -246,7 +268,7 @@ def test_what_is_no_option_and_no_number_is_named(model: BPER, split: Split) -> 
 def test_nothing_is_said_of_an_unknown_item(split: Split) -> None:
     model = POP().fit(split)
     nobody, unknown = np.zeros(2, np.int32), np.array([0, -1], np.int32)
-    numbers = rank(model, nobody, unknown, 5, Options(grounded=True)).numbers
+    numbers = rank(model, nobody, unknown, 5, Options.plain(grounded=True)).numbers
     assert (numbers[0] >= 0).any()
     assert (numbers[1] == -1).all()
 

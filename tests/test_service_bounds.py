@@ -53,8 +53,8 @@ def ask(client: TestClient, world: World, **more: object) -> object:
 def test_few_pairs_are_ranked_on_the_loop_and_this_is_seen(
     client: TestClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rank = Watched(answers.rank)
-    monkeypatch.setattr(answers, "rank", rank)
+    rank = Watched(answers.ranking.explain)
+    monkeypatch.setattr(answers.ranking, "explain", rank)
     assert ask(client, world).status_code == 200
     assert rank.calls == [True]
 
@@ -94,8 +94,8 @@ def test_a_near_id_is_still_found_among_many() -> None:
     [
         ({"diversity": 0.3}, (diversity, "word_rows")),
         ({"banned": ["room"]}, (options, "_mentions")),
-        ({"similar": True}, (answers, "evidence")),
-        ({"polarity": "any", "n": 3, "pairs": None}, (answers, "rank")),
+        ({"similar": True}, (answers.ranking, "evidence")),
+        ({"polarity": "any", "n": 3, "pairs": None}, (answers.ranking, "explain")),
     ],
     ids=["diversity", "banned", "similar", "many"],
 )
@@ -168,7 +168,7 @@ def test_scores_that_are_no_numbers_are_null(world: World, monkeypatch: pytest.M
     with world.client("toy") as client:
         loaded = client.app.app.state.whyrank.shelf.default
         monkeypatch.setitem(loaded.__dict__, "_rounded", np.full(len(loaded.model.catalog_.explanations), np.inf))
-        monkeypatch.setattr(answers, "score_parts", lambda *_: {"user": np.full(len(_[3]), np.nan)})
+        monkeypatch.setattr(answers.ranking, "score_parts", lambda *_: {"user": np.full(len(_[3]), np.nan)})
         text = ask(client, world).text
     reasons = json.loads(text, parse_constant=refuse)["results"][0]["reasons"]
     assert reasons

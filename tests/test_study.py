@@ -110,6 +110,9 @@ def test_a_case_is_won_when_enough_agree_and_nobody_equals_them(
 # -- cases and sides ---------------------------------------------------------------------------------------------------
 
 
+PLAIN = vars(Options.plain())
+
+
 def test_cases_are_drawn_from_the_seed_and_hold_what_models_say(world: World) -> None:
     test = wr.read_split(world.folder / "split").test
     a, b = load(world.folder / "pop"), load(world.folder / "toy")
@@ -118,14 +121,14 @@ def test_cases_are_drawn_from_the_seed_and_hold_what_models_say(world: World) ->
     assert made != sample_cases(test, a, b, count=30, n=3, seed=2)
     assert len({(case.user, case.item) for case in made}) == 30
     for case in made[:5]:
-        assert case.a == [each.text for each in a.explain(case.user, case.item, 3)]
-        assert case.b == [each.text for each in b.explain(case.user, case.item, 3)]
+        assert case.a == [each.text for each in a.explain(case.user, case.item, 3, **PLAIN)]
+        assert case.b == [each.text for each in b.explain(case.user, case.item, 3, **PLAIN)]
 
 
 def test_cases_with_short_or_equal_lists_are_not_shown(world: World) -> None:
     test = wr.read_split(world.folder / "split").test
     a, b = load(world.folder / "pop"), load(world.folder / "toy")
-    grounded = sample_cases(test, a, b, count=5, n=20, seed=0, options=Options(grounded=True))
+    grounded = sample_cases(test, a, b, count=5, n=20, seed=0, options=Options.plain(grounded=True))
     assert all(len(case.a) == len(case.b) == 20 and set(case.a) != set(case.b) for case in grounded)
     with pytest.raises(DataError, match="only 0 of"):
         sample_cases(test, a, a, count=1, n=3, seed=0)

@@ -103,7 +103,7 @@ def test_sentiment_follows_ratings(tiny: Triplets) -> None:
 
 
 def test_sentiment_follows_words_without_ratings() -> None:
-    words = frame([("a", "x", "great breakfast"), ("a", "x", "awful noise")])
+    words = frame([("a", "x", "1"), ("a", "x", "0")]).with_columns(text=pl.Series(["Great breakfast", "Awful noise"]))
     catalog = Catalog.of(Triplets.from_frame(words))
     assert catalog.sentiment[0] < 0 < catalog.sentiment[1]
 

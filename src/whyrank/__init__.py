@@ -50,7 +50,9 @@ if TYPE_CHECKING:
         ProfileJ,
         load,
     )
+    from whyrank.ranking.claims import claims, supported
     from whyrank.ranking.options import Options
+    from whyrank.ranking.sentences import Templates
     from whyrank.training import Run
 
 _HOMES = {
@@ -64,7 +66,9 @@ _HOMES = {
     "whyrank.mining": "MiningRules mine",
     "whyrank.models": "BPER BPERJ BPERPlus BPR CD CDJ COUNTS MODELS Model PITF PITFJ POP Profile ProfileJ RAND RICF "
     "RUCF SHARE load",
+    "whyrank.ranking.claims": "claims supported",
     "whyrank.ranking.options": "Options",
+    "whyrank.ranking.sentences": "Templates",
     "whyrank.training": "Run",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -98,12 +102,14 @@ __all__ = [
     "ProfileJ",
     "Run",
     "Split",
+    "Templates",
     "TrainingError",
     "Triplets",
     "UnknownId",
     "Vocabulary",
     "WhyrankError",
     "__version__",
+    "claims",
     "compare",
     "describe",
     "evaluate",
@@ -115,6 +121,7 @@ __all__ = [
     "simulate",
     "simulate_reviews",
     "splits",
+    "supported",
     "write",
 ]
 

@@ -121,6 +121,14 @@ def print_json(value: object) -> None:
     typer.echo(UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", document))
 
 
+def print_text(shown: object) -> None:
+    """A text as it is, without markup and without control characters, or a table, on standard output."""
+    if isinstance(shown, str):
+        typer.echo("".join(each for each in shown if each == "\n" or each.isprintable()))
+    else:
+        console().print(shown)
+
+
 def note(text: str) -> None:
     """A remark for people, on standard error, so that pipes stay clean."""
     console(stderr=True).print(text, style="dim", soft_wrap=True)

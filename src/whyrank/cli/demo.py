@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from whyrank.models.base import Model
 
 MODELS = ("rand", "pop", "counts", "rucf", "pitf", "bper", "profile")
-SHOWN: dict[str, Any] = {"grounded": True, "polarity": "positive", "diversity": 0.3}  # what speaks for an item
+SHOWN: dict[str, Any] = {"diversity": 0.3}  # no two reasons that say nearly the same
 
 
 @command("demo", "whyrank demo -o demo")
@@ -51,7 +51,7 @@ def demo_command(
     out.print("  whyrank mine your_reviews.jsonl.gz -o mined      (or any table of user, item, explanation)")
     out.print("  whyrank fit mined -o model && whyrank explain model --pairs pairs.parquet -o reasons.parquet")
     user = cases[0][0]
-    out.print(f"Or look around here: whyrank recommend {output / 'model'} --user {user} --grounded --polarity positive")
+    out.print(f"Or look around here: whyrank recommend {output / 'model'} --user {user}")
 
 
 class _Steps:
@@ -126,11 +126,11 @@ def _cases(model: Model, split: Split) -> list[tuple[str, str, list[str]]]:
 
 
 def _show(model: Model, cases: list[tuple[str, str, list[str]]]) -> None:
-    from whyrank.cli.explain import reason_table
+    from whyrank.cli.explain import show
 
     for user, item, truth in cases:
-        title = f"why {item} for {user}   (what the user wrote later: {'; '.join(truth)})"
-        console().print(reason_table(title, model.explain(user, item, 3, **SHOWN)))
+        title = f"{item} for {user}   (what the user wrote later: {'; '.join(truth)})"
+        show(title, model.explain(user, item, 3, **SHOWN), scores=False, quotes=True)
 
 
 def _report(
@@ -144,8 +144,14 @@ def _report(
     for user, item, truth in cases:
         report.paragraph(f"{item} for {user}. What the user wrote later: {'; '.join(truth)}.")
         rows = [
-            [reason.text, f"{reason.score:.2f}", str(reason.evidence.item), str(reason.evidence.user)]
+            [
+                reason.sentence,
+                f"{reason.score:.2f}",
+                str(reason.evidence.supporting),
+                str(reason.evidence.opposing),
+                str(reason.evidence.user),
+            ]
             for reason in model.explain(user, item, 5, **SHOWN)
         ]
-        report.table(["because", "score", "said of this item", "said by this user before"], rows)
+        report.table(["because", "score", "people for it", "against it", "said by this user before"], rows)
     return report.write(output)

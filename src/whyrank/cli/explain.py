@@ -13,37 +13,34 @@ from whyrank.cli.app import (
     RayAddress,
     Threads,
     command,
-    console,
     note,
-    parse_pairs,
     print_json,
+    print_text,
     progress,
     told_if_interrupted,
 )
+from whyrank.cli.cards import card, score_table
+from whyrank.cli.options import with_options
+from whyrank.cli.serve import Titles
 from whyrank.errors import ParameterError
+from whyrank.ranking.options import Options
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from whyrank.ranking.options import Options
     from whyrank.ranking.reasons import Reason
-    from whyrank.ranking.recommend import RecommendedPair
+    from whyrank.ranking.sentences import Templates
 
 User = Annotated[str | None, typer.Option("--user", "-u", help="A user id.")]
 Count = Annotated[int, typer.Option("-n", help="How many.", min=1)]
-Grounded = Annotated[bool, typer.Option("--grounded", help="Only what someone has said of the item.")]
-PolarityOption = Annotated[
-    str, typer.Option("--polarity", help="any, positive (nothing against the item) or negative.")
+Scores = Annotated[bool, typer.Option("--scores", help="Show scores and their parts instead of sentences.")]
+TemplatesFile = Annotated[
+    Path | None,
+    typer.Option("--templates", help="A JSON file of templates for sentences: other words, another language."),
 ]
-Diversity = Annotated[float, typer.Option(help="0: by score alone; towards 1: reasons unlike each other.")]
-Specificity = Annotated[float, typer.Option(help="Score minus this times log-popularity.")]
-Exclude = Annotated[list[str] | None, typer.Option(help="An explanation id that is never shown; may be repeated.")]
-Ban = Annotated[list[str] | None, typer.Option(help="A word whose explanations are never shown; may be repeated.")]
-
-Boost = Annotated[list[str] | None, typer.Option(help="Added to an explanation's score: e00012=0.5; may be repeated.")]
+QUOTES = "Show what people wrote; of --pairs it is written only if asked for."
 
 
-@command("explain", "whyrank explain model --user u000001 --item i00001 --grounded")
+@command("explain", "whyrank explain model --user u000001 --item i00001")
+@with_options
 def explain_command(
     model: ModelFolder,
     user: User = None,
@@ -59,40 +56,64 @@ def explain_command(
         typer.Option("-o", "--output", help="Where the reasons of --pairs go (.parquet; with --ray a folder)."),
     ] = None,
     n: Count = 5,
-    grounded: Grounded = False,
-    polarity: PolarityOption = "any",
-    diversity: Diversity = 0.0,
-    specificity: Specificity = 0.0,
-    exclude: Exclude = None,
-    ban: Ban = None,
-    boost: Boost = None,
+    titles: Titles = None,
+    templates: TemplatesFile = None,
+    quotes: Annotated[bool | None, typer.Option("--quotes/--no-quotes", help=QUOTES)] = None,
+    scores: Scores = False,
     threads: Threads = None,
     ray: RayAddress = None,
     json: Json = False,
+    *,
+    options: Options,
 ) -> None:
     """Show the best reasons of a pair, or write those of millions of pairs, Parquet to Parquet."""
+    from whyrank.data.names import read_titles
     from whyrank.models import load
+    from whyrank.ranking.sentences import Templates
 
-    options = make_options(grounded, polarity, diversity, specificity, exclude, ban, boost)
+    written = Templates.read(templates)
     if pairs is not None and output is not None and user is None and item is None:
-        explain_in_bulk(model, pairs, output, n, options, threads, ray, json)
+        if scores or titles is not None:
+            raise ParameterError("--scores and --titles are for one pair; a file of reasons has scores and item ids")
+        explain_in_bulk(model, pairs, output, n, options, bool(quotes), written, threads, ray, json)
         return
     if user is None or item is None or pairs is not None or output is not None:
         raise ParameterError("give --user and --item for one pair, or --pairs and -o for a file of pairs")
     if ray is not None:
         raise ParameterError("--ray is for --pairs; one pair is explained here")
+    title = read_titles(titles).get(item)
     loaded = load(model)
-    found = loaded.explain(user, item, n, **vars(options))
+    found = loaded.explain(user, item, n, templates=written, **vars(options))
     if json:
-        print_json({"user": user, "item": item, "model": loaded.id, "reasons": [each.as_dict() for each in found]})
+        listed = [each.as_dict() for each in found]
+        fallback = found[0].fallback if found else None
+        about = {"user": user, "item": item, "title": title, "model": loaded.id, "fallback": fallback}
+        print_json({**about, "reasons": listed})
     elif found:
-        console().print(reason_table(f"why {item} for {user}", found, options))
+        show(f"{title or item} for {user}", found, scores, quotes is not False, options)
     else:
-        note(f"no reason for {item} passes these options")
+        note(f"no reason for {item} passes these options; --no-grounded and --polarity any show more")
+
+
+def show(title: str, reasons: list[Reason], scores: bool, quotes: bool, options: Options | None = None) -> None:
+    """A card, or a table with scores."""
+    if scores:
+        print_text(score_table(title, reasons, options))
+    else:
+        print_text("\n".join(card(title, reasons, quotes=quotes)))
 
 
 def explain_in_bulk(
-    model: Path, pairs: Path, output: Path, n: int, options: Options, threads: int | None, ray: str | None, json: bool
+    model: Path,
+    pairs: Path,
+    output: Path,
+    n: int,
+    options: Options,
+    quotes: bool,
+    templates: Templates,
+    threads: int | None,
+    ray: str | None,
+    json: bool,
 ) -> None:
     """Reasons for a file of pairs or, on a cluster, for a folder of them."""
     from whyrank.models import load
@@ -105,13 +126,24 @@ def explain_in_bulk(
             bar.update(task, completed=done, total=total)
 
         if ray is None:
-            reports = [explain_file(load(model), pairs, output, n, options, threads=threads, progress=tell)]
+            loaded = load(model)
+            reports = [
+                explain_file(
+                    *(loaded, pairs, output, n, options),
+                    quotes=quotes,
+                    templates=templates,
+                    threads=threads,
+                    progress=tell,
+                )
+            ]
         else:
             from whyrank.cluster.explain import explain_files
             from whyrank.cluster.session import connect
 
             with connect(ray) as cluster:
-                reports = explain_files(cluster, model, pairs, output, n, options, tell)
+                reports = explain_files(
+                    *(cluster, model, pairs, output, n, options), quotes=quotes, templates=templates, progress=tell
+                )
     if json:
         listed = [each.as_dict() for each in reports]
         print_json(listed[0] if ray is None else {"output": output, "files": listed})
@@ -121,6 +153,7 @@ def explain_in_bulk(
 
 
 @command("recommend", "whyrank recommend model --user u000001 -n 3")
+@with_options
 def recommend_command(
     model: ModelFolder,
     user: User = None,
@@ -130,17 +163,18 @@ def recommend_command(
     weight: Annotated[
         float | None, typer.Option(help="With --joint: weight of the explanation's score; 1 unless given.")
     ] = None,
-    grounded: Grounded = False,
-    polarity: PolarityOption = "any",
-    diversity: Diversity = 0.0,
-    specificity: Specificity = 0.0,
-    exclude: Exclude = None,
-    ban: Ban = None,
-    boost: Boost = None,
+    titles: Titles = None,
+    templates: TemplatesFile = None,
+    quotes: Annotated[bool, typer.Option("--quotes/--no-quotes", help="Show what people wrote.")] = True,
+    scores: Scores = False,
     json: Json = False,
+    *,
+    options: Options,
 ) -> None:
     """Recommend items with reasons, for models that rank items."""
+    from whyrank.data.names import read_titles
     from whyrank.models import load
+    from whyrank.ranking.sentences import Templates
 
     if user is None:
         raise ParameterError("give --user")
@@ -148,86 +182,22 @@ def recommend_command(
         raise ParameterError("with --joint every item comes with the reason it is ranked with; leave out --reasons")
     if weight is not None and not joint:
         raise ParameterError("--weight is for --joint")
-    options = make_options(grounded, polarity, diversity, specificity, exclude, ban, boost)
+    named, written = read_titles(titles), Templates.read(templates)
     loaded = load(model)
     if joint:
-        best = loaded.recommend_pairs(user, n, 1.0 if weight is None else weight, **vars(options))
-        if json:
-            print_json({"user": user, "model": loaded.id, "pairs": [each.as_dict() for each in best]})
-        elif best:
-            console().print(pair_table(f"items and reasons for {user}, ranked together", best))
-        else:
-            note(f"nothing for {user} passes these options")
-        return
-    found = loaded.recommend(user, n, 3 if reasons is None else reasons, **vars(options))
+        pairs = loaded.recommend_pairs(user, n, 1.0 if weight is None else weight, templates=written, **vars(options))
+        found = [(each.item, each.score, [each.reason], each.as_dict()) for each in pairs]
+    else:
+        how_many = 3 if reasons is None else reasons
+        items = loaded.recommend(user, n, how_many, templates=written, **vars(options))
+        found = [(each.item, each.score, each.reasons, each.as_dict()) for each in items]
     if json:
-        print_json({"user": user, "model": loaded.id, "recommendations": [each.as_dict() for each in found]})
+        listed = [{**document, "title": named.get(item)} for item, _, _, document in found]
+        print_json({"user": user, "model": loaded.id, "pairs" if joint else "recommendations": listed})
         return
     if not found:
-        note(f"nothing to recommend: {user} knows every item")
-    for place, each in enumerate(found, 1):
-        title = f"{place}. {each.item}   (score {each.score:.3f})"
-        console().print(reason_table(title, each.reasons, options) if each.reasons else title)
-
-
-def make_options(
-    grounded: bool,
-    polarity: str,
-    diversity: float,
-    specificity: float,
-    exclude: list[str] | None,
-    ban: list[str] | None,
-    boost: list[str] | None,
-) -> Options:
-    """The library's options from those of a command."""
-    from whyrank.ranking.options import Options
-
-    boosts = {}
-    for name, text in parse_pairs(boost or [], "--boost").items():
-        try:
-            boosts[name] = float(text)
-        except ValueError:
-            raise ParameterError(f"--boost {name}: {text!r} is not a number") from None
-    return Options(
-        grounded=grounded,
-        polarity=polarity,  # type: ignore[arg-type]
-        diversity=diversity,
-        specificity=specificity,
-        exclude=tuple(exclude or ()),
-        banned=tuple(ban or ()),
-        boosts=boosts,
-    )
-
-
-def pair_table(title: str, pairs: list[RecommendedPair]) -> Table:
-    """Items and reasons that were ranked together."""
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for header in ("item", "because", "score", "of the item"):
-        table.add_column(header)
-    for pair in pairs:
-        table.add_row(pair.item, pair.reason.text, f"{pair.score:.3f}", f"{pair.item_score:.3f}")
-    return table
-
-
-CAPTION = "score and its parts; how often it was said of this item, of similar items and by this user"
-
-
-def reason_table(title: str, reasons: list[Reason], options: Options | None = None) -> Table:
-    """Reasons with the parts of their scores and their evidence; what options add to scores is a part, too."""
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", caption=CAPTION, caption_justify="left")
-    parts = list(reasons[0].parts) if reasons else []
-    rest = "boost" if options is not None and (options.boosts or options.specificity) else "evidence"
-    names = [{"bonus": rest, "popularity": "popular"}.get(part, part) for part in parts]
-    table.add_column("because", overflow="fold")
-    for header in ("score", *names, "of item", "of similar", "by user"):
-        table.add_column(header, justify="right", no_wrap=True, min_width=len(header))
-    for reason in reasons:
-        said = reason.evidence
-        shares = (f"{reason.parts.get(part, 0.0):.2f}" for part in parts)
-        counts = (str(said.item), str(said.similar_items), str(said.user))
-        table.add_row(reason.text, f"{reason.score:.2f}", *shares, *counts)
-    return table
+        nothing = "nothing for {} passes these options" if joint else "nothing to recommend: {} knows every item"
+        note(nothing.format(user))
+    for place, (item, score, because, _) in enumerate(found, 1):
+        title = f"{place}. {named.get(item, item)}" + (f"   (score {score:.3f})" if scores else "")
+        show(title, because, scores and bool(because), quotes, options)

@@ -49,10 +49,10 @@ def create_command(
 ) -> None:
     """Draw cases from a split's test pairs, store them, and print a link for every participant."""
     from whyrank.data import read_split
+    from whyrank.data.names import read_titles
     from whyrank.models import load
     from whyrank.ranking.options import Options
     from whyrank.service import study
-    from whyrank.service.names import read_titles
     from whyrank.service.settings import named_folders
     from whyrank.service.study_cases import sample_cases
 
@@ -66,7 +66,7 @@ def create_command(
     name_a = name_a or (folder_a.name if same else model_a.id)
     name_b = name_b or (folder_b.name if same else model_b.id)
     test = read_split(split, number).test
-    options = Options(grounded=grounded)
+    options = Options.plain(grounded=grounded)
     made = sample_cases(test, model_a, model_b, count=cases, n=n, seed=seed, options=options)
     id_ = study.create(
         opened,

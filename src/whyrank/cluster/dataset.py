@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -27,8 +27,8 @@ class Dataset:
     """Sizes of a data set whose parts are in a store.
 
     A part has the triplets of neighbouring users (or items), user by user, each user's in the order they have among
-    all: columns user, item, explanation and record. What belongs to explanations (popularity, mean rating, by how many
-    users and of how many items each is said) is small enough to be in one file.
+    all: columns user, item, explanation and record, and time where it is known. What belongs to explanations
+    (popularity, mean rating, by how many users and of how many items each is said) is small enough to be in one file.
     """
 
     store: Store
@@ -41,6 +41,7 @@ class Dataset:
     parts: int
     vocabulary_parts: dict[str, int]
     vocabulary_digests: dict[str, str]
+    tables: list[str] | None = None  # what else a model has of the data; None: neither aspects nor quotes are known
 
     # Sizes, under the names that models ask for.
 
@@ -115,8 +116,15 @@ class Dataset:
         )
         catalog = Catalog.of(triplets)
         named = {name: array for name, array in catalog.arrays().items() if name == "rating_range"}
-        for name, table in catalog.tables().items():
-            store.write_table(f"{FOLDER}/{name}-00000", table)
+        tables = catalog.tables()
+        for name in VOCABULARIES:
+            store.write_table(f"{FOLDER}/{name}-00000", tables.pop(name))
+        people = catalog.people.arrays(catalog.item_explanations)
+        people.pop("latest", None)  # parts have times
+        for name, table in tables.items():
+            store.write_table(f"{FOLDER}/{name}", table)
+        store.write(f"{FOLDER}/people", people)
+        found = replace(found, tables=list(tables))
         store.write(
             f"{FOLDER}/of-explanations",
             {
@@ -127,8 +135,10 @@ class Dataset:
                 **named,
             },
         )
-        columns = {"user": triplets.user, "item": triplets.item, "explanation": triplets.explanation}
+        columns: Arrays = {"user": triplets.user, "item": triplets.item, "explanation": triplets.explanation}
         columns["record"] = triplets.record_explanations.rows_of_entries().astype(np.int64)
+        if triplets.time is not None:
+            columns["time"] = np.repeat(triplets.time, triplets.record_explanations.sizes())
         for side in ("user", "item"):
             order = np.argsort(columns[side], kind="stable")
             ends = np.searchsorted(columns[side][order], found.bounds(side))

@@ -15,6 +15,7 @@ from whyrank.errors import DataError, ParameterError
 from whyrank.models import Model, load
 from whyrank.ranking.bulk import BulkReport, explain_file, fingerprint
 from whyrank.ranking.options import Options
+from whyrank.ranking.sentences import Templates
 
 DONE = ".done"  # a folder of the output: what came of each file, and from what
 
@@ -26,6 +27,9 @@ def explain_files(
     output: Path,
     n: int = 10,
     options: Options | None = None,
+    *,
+    quotes: bool = False,
+    templates: Templates | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[BulkReport]:
     """Rank reasons for every pair of every file of a folder; for a.csv there will be a.csv.parquet in `output`.
@@ -40,7 +44,7 @@ def explain_files(
     if len(set(targets)) < len(targets):
         raise DataError("two files of pairs would become one file of reasons", path=pairs, expected="other names")
     waiting = [
-        cluster.submit(explain_one, model.resolve(), file, target, n, options or Options())
+        cluster.submit(explain_one, model.resolve(), file, target, n, options or Options(), quotes, templates)
         for file, target in zip(files, targets, strict=True)
     ]
     order = list(waiting)
@@ -61,17 +65,25 @@ def _files(pairs: Path) -> list[Path]:
     return files
 
 
-def explain_one(model: Path, pairs: Path, output: Path, n: int, options: Options) -> BulkReport:
+def explain_one(
+    model: Path,
+    pairs: Path,
+    output: Path,
+    n: int,
+    options: Options,
+    quotes: bool = False,
+    templates: Templates | None = None,
+) -> BulkReport:
     """One file, unless it is done."""
     loaded = loaded_model(model, (model / "manifest.json").stat().st_mtime_ns)
-    mark = fingerprint(loaded, pairs, n, options)
+    mark = fingerprint(loaded, pairs, n, options, quotes, templates)
     note = output.parent / DONE / f"{output.name}.json"
     if output.is_file() and note.is_file():
         before = json.loads(note.read_text(encoding="utf-8"))
         if before["mark"] == mark:
             report = BulkReport(**before["report"])
             return BulkReport(**(vars(report) | {"resumed_at": report.pairs, "seconds": 0.0}))
-    report = explain_file(loaded, pairs, output, n, options, threads=1)
+    report = explain_file(loaded, pairs, output, n, options, quotes=quotes, templates=templates, threads=1)
     with new_file(note) as aside:
         aside.write_text(json.dumps({"mark": mark, "report": asdict(report)}), encoding="utf-8")
     return report

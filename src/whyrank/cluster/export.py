@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from whyrank import artifacts
 from whyrank.artifacts import Chunks
-from whyrank.cluster.dataset import Dataset, Side, relation
+from whyrank.cluster.dataset import FOLDER, Dataset, Side, relation
 from whyrank.cluster.session import Cluster
 from whyrank.cluster.training import State
 from whyrank.data.csr import CSR
+from whyrank.data.people import latest_times, places
 from whyrank.models import Model
 from whyrank.models.factors import FactorModel
 
@@ -39,6 +40,7 @@ def write_model(cluster: Cluster, model: Model, data: Dataset, learned: Mapping[
     arrays |= {f"catalog.{name}": array for name, array in found.items() if name == "rating_range"}
     for name in RELATIONS:
         arrays |= {f"catalog.{name}.{part}": chunks for part, chunks in _relation(cluster, data, name).items()}
+    arrays |= _people(cluster, data)
     arrays |= {f"model.{name}": array for name, array in learned.items()}
     facts = model.facts(data.digest, data.vocabulary_digests)
     with TemporaryDirectory(prefix=".ids-", dir=_existing(path.parent)) as folder:
@@ -79,7 +81,33 @@ def _tables(data: Dataset, folder: Path) -> dict[str, pl.DataFrame | pl.LazyFram
                 part.write_ipc(files[-1], compression="uncompressed")
         if files:
             tables[name] = pl.scan_ipc(files, glob=False)
-    return tables
+    return tables | {name: data.store.read_table(f"{FOLDER}/{name}") for name in data.tables or ()}
+
+
+def _people(cluster: Cluster, data: Dataset) -> dict[str, Array]:
+    """What is counted by people, as `People.arrays` has it."""
+    arrays: dict[str, Array] = {}
+    if data.tables is not None:
+        arrays |= {f"catalog.people.{name}": array for name, array in data.store.read(f"{FOLDER}/people").items()}
+    parts = range(data.parts)
+    if any(cluster.gather([cluster.submit(has_times, data, number) for number in parts])):
+        sizes = [cluster.submit(relation_size, data, "item_explanations", number) for number in parts]
+        pieces = (latest_part(data, number) for number in parts)
+        arrays["catalog.people.latest"] = Chunks((sum(cluster.gather(sizes)),), np.dtype(np.int64), pieces)
+    return arrays
+
+
+def has_times(data: Dataset, number: int) -> bool:
+    return "time" in data.part("item", number)
+
+
+def latest_part(data: Dataset, number: int) -> NDArray[np.int64]:
+    """When each explanation was last said about the items of a part."""
+    part, said = data.part("item", number), relation_part(data, "item_explanations", number)
+    rows = part["item"] - np.int32(data.bounds("item")[number])
+    return latest_times(
+        places(said, rows, part["explanation"], data.explanation_count), part.get("time"), len(said.indices)
+    )
 
 
 def _relation(cluster: Cluster, data: Dataset, name: str) -> dict[str, Chunks]:

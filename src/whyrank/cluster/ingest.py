@@ -237,6 +237,7 @@ def by_user(data: Dataset, part: int, first: int) -> list[Arrays] | Arrays:
     numbers = np.arange(first, first + len(sizes), dtype=np.int64)
     entries = {name: np.repeat(records[name], sizes) for name in ("user", "item")}
     entries |= {"explanation": records["indices"], "record": np.repeat(numbers, sizes)}
+    entries |= {"time": np.repeat(records["time"], sizes)} if "time" in records else {}
     data.store.write(part_name("user", part), entries)
     pieces = _by_part(pl.DataFrame(entries), "item", data.bounds("item"))
     arrays = [_arrays(piece) for piece in (pieces if isinstance(pieces, list) else [pieces])]
@@ -249,7 +250,8 @@ def _arrays(frame: pl.DataFrame) -> Arrays:
 
 def by_item(data: Dataset, part: int, *pieces: Arrays) -> None:
     """Write a part by item."""
-    entries = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    names = dict.fromkeys(name for piece in pieces for name in piece)  # a part without records has no times
+    entries = {name: np.concatenate([piece[name] for piece in pieces if name in piece]) for name in names}
     order = np.argsort(entries["item"], kind="stable")
     data.store.write(part_name("item", part), {name: array[order] for name, array in entries.items()})
 

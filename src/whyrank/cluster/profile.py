@@ -24,6 +24,7 @@ from whyrank.cluster.session import Cluster, here, retried
 from whyrank.cluster.store import Arrays, Store
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
+from whyrank.data.people import People
 from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ArtifactError
@@ -207,6 +208,10 @@ def _catalog(asked: dict[str, CSR], ids: pl.Series, texts: pl.Series, counts: Ar
         user_explanations=nothing if ranks_items else users,
         item_explanations=of_items or nothing,
         user_items=users if ranks_items else nothing,
+        aspects=Vocabulary.of([], "aspect"),
+        aspect=np.full(len(ids), -1, np.int32),
+        polarity=None,
+        people=People.restore(of_items or nothing, users.rows),
         users_of_items=counts["users"],
     )
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.data.csr import CSR
+from whyrank.data.csr import CSR, checked_array, checked_csr
+from whyrank.data.people import People, Said
 from whyrank.data.ratings import Range
 from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import Vocabulary
@@ -32,10 +32,18 @@ class Catalog:
     user_explanations: CSR
     item_explanations: CSR
     user_items: CSR
+    aspects: Vocabulary  # names of what explanations are about; empty where nothing is known of it
+    aspect: NDArray[np.int32]  # of each explanation, -1 where unknown
+    polarity: NDArray[np.int8] | None  # of each explanation, as its source has it; None: see `sentiment`
+    people: People
     rating_range: Range | None = field(default=None, kw_only=True)  # the scale of ratings, where it was named
 
     @classmethod
     def of(cls, train: Triplets) -> Catalog:
+        aspects, aspect = _aspects(train.aspects, len(train.explanations))
+        sign = np.zeros(len(aspect), np.int8) if train.polarity is None else train.polarity
+        said = Said.of(train, train.user, train.item, train.explanation, aspect, sign)
+        sizes = (len(train.users), len(train.explanations), len(aspects))
         return cls(
             users=train.users,
             items=train.items,
@@ -46,6 +54,10 @@ class Catalog:
             user_explanations=train.user_explanations,
             item_explanations=train.item_explanations,
             user_items=train.user_items,
+            aspects=aspects,
+            aspect=aspect,
+            polarity=train.polarity,
+            people=People.of(said, train.item_explanations, *sizes),
             rating_range=train.rating_range,
         )
 
@@ -71,12 +83,60 @@ class Catalog:
         return _places(self.item_popularity)
 
     @cached_property
+    def sentiment_source(self) -> str | None:
+        """Where sentiment comes from: polarity (as the source has it), ratings, words, "ratings and words"; or None."""
+        from whyrank.data.sentiment import sources_of
+
+        return "polarity" if self.polarity is not None else sources_of(self._phrases, self.mean_rating)
+
+    @cached_property
     def sentiment(self) -> NDArray[np.float32]:
-        """From -1 to 1 per explanation: from ratings and words together, from either where there is no other."""
+        """From -1 to 1 per explanation: as its source has it, otherwise from ratings and words; 0 if unknown."""
         from whyrank.data.sentiment import sentiment_of
 
-        texts = self.text_of(np.arange(len(self.explanations)))
-        return sentiment_of(texts, self.mean_rating, self.popularity, self.rating_range)
+        if self.polarity is not None:
+            return self.polarity.astype(np.float32)
+        return sentiment_of(self._phrases, self.mean_rating, self.popularity, self.rating_range)
+
+    @property
+    def _phrases(self) -> pl.Series | None:
+        """Texts whose words may praise or blame; an id is not a sentence."""
+        return None if self.are_tags else self.texts
+
+    @cached_property
+    def signs(self) -> NDArray[np.int8]:
+        """-1, 0 or 1 per explanation: whether it speaks against an item or for it."""
+        return np.sign(self.sentiment).astype(np.int8)
+
+    @cached_property
+    def favourable(self) -> NDArray[np.bool_] | None:
+        """Explanations that do not speak against an item; None: none does."""
+        return self.signs >= 0 if (self.signs < 0).any() else None
+
+    @cached_property
+    def unfavourable(self) -> NDArray[np.bool_]:
+        """Explanations that speak against an item."""
+        return self.signs < 0
+
+    @cached_property
+    def ids_listed(self) -> list[str]:
+        """The explanations' ids, quicker one by one than from a column."""
+        return self.explanations.ids.to_list()
+
+    @cached_property
+    def texts_listed(self) -> list[str]:
+        """The explanations' texts, quicker one by one than from a column."""
+        return self.ids_listed if self.texts is None else self.texts.to_list()
+
+    @cached_property
+    def are_tags(self) -> bool:
+        """Whether explanations have no texts but their ids, as tags and ticked boxes have."""
+        return self.texts is None or self.texts.equals(self.explanations.ids)
+
+    @cached_property
+    def aspects_listed(self) -> list[str | None]:
+        """The names of aspects; the last one, of number -1, is None."""
+        return [*self.aspects.ids.to_list(), None]
 
     def table(self) -> pl.DataFrame:
         """One row per explanation: id, text, popularity, sentiment."""
@@ -92,8 +152,9 @@ class Catalog:
     def grown(self, new: Triplets, *, explanations: bool = False) -> Catalog:
         """This catalog with further triplets; known ids keep their numbers, new ones come behind.
 
-        New explanations are taken in only when asked for; otherwise they raise UnknownId.
+        New explanations are taken in only when asked for; otherwise they raise UnknownId. Nothing counts twice.
         """
+        new = self._uncounted(new)
         users, items = self.users.grown(new.users.ids), self.items.grown(new.items.ids)
         pool = self.explanations.grown(new.explanations.ids) if explanations else self.explanations
         user, item = users.numbers(new.users.ids)[new.user], items.numbers(new.items.ids)[new.item]
@@ -111,6 +172,14 @@ class Catalog:
         total = np.where(np.isnan(old), 0, old * weight) + np.where(np.isnan(fresh), 0, fresh * new.popularity)
         count = np.where(np.isnan(old), 0, weight) + np.where(np.isnan(fresh), 0, new.popularity)
         rating[moved] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        item_explanations = _merged(self.item_explanations, item, said, len(items), len(pool))
+        aspects, aspect, polarity = self._grown_aspects(new, pool)
+        sign = np.zeros(len(pool), np.int8) if polarity is None else polarity
+        told = Said.of(new, user, item, said, aspect, sign)
+        known_pair = ~fresh_pair[new.record_explanations.rows_of_entries()]
+        told = told._replace(aspect=np.where(known_pair, np.int32(-1), told.aspect))  # of an aspect they may be counted
+        added = CSR.from_pairs(told.item, told.explanation, len(items), len(pool))
+        people = People.of(told, added, len(users), len(pool), len(aspects))
         return Catalog(
             users=users,
             items=items,
@@ -119,13 +188,34 @@ class Catalog:
             popularity=before.astype(np.int64) + popularity,
             mean_rating=rating,
             user_explanations=_merged(self.user_explanations, user, said, len(users), len(pool)),
-            item_explanations=_merged(self.item_explanations, item, said, len(items), len(pool)),
+            item_explanations=item_explanations,
             user_items=_merged(self.user_items, seen[0][fresh_pair], seen[1][fresh_pair], len(users), len(items)),
+            aspects=aspects,
+            aspect=aspect,
+            polarity=polarity,
+            people=self.people.grown(people, self.item_explanations, added, item_explanations, len(users), len(pool)),
             rating_range=self.rating_range,
         )
 
-    def uncounted(self, new: Triplets) -> Triplets:
-        """Those of further triplets that this catalog has not counted, for `grown`.
+    def with_explanations(self, ids: list[str], texts: list[str]) -> Catalog:
+        """This catalog with further explanations that nobody has said yet."""
+        known_texts, new = self.texts, len(ids)
+        if known_texts is None and texts != ids:
+            known_texts = self.explanations.ids
+        return replace(
+            self,
+            explanations=self.explanations.grown(ids),
+            texts=None
+            if known_texts is None
+            else pl.concat([known_texts, pl.Series(known_texts.name, texts, pl.String)]),
+            popularity=np.pad(self.popularity, (0, new)),
+            mean_rating=np.pad(self.mean_rating, (0, new), constant_values=np.nan),
+            aspect=np.pad(self.aspect, (0, new), constant_values=-1),
+            polarity=None if self.polarity is None else np.pad(self.polarity, (0, new)),
+        )
+
+    def _uncounted(self, new: Triplets) -> Triplets:
+        """Those of further triplets that this catalog has not counted.
 
         Of a pair that it knows they are those that the user or the item has not had yet: a catalog does not remember
         what was said of a pair, so the rest has been counted or cannot be told from what has been.
@@ -149,6 +239,22 @@ class Catalog:
         known[known] = self.user_items.holds(users[known], items[known])
         return known
 
+    def _grown_aspects(
+        self, new: Triplets, pool: Vocabulary
+    ) -> tuple[Vocabulary, NDArray[np.int32], NDArray[np.int8] | None]:
+        """Aspects and polarity of a grown pool: known explanations keep theirs, new ones bring theirs."""
+        added = new.explanations.numbers(pool.ids[len(self.explanations) :])
+        names = pl.repeat(None, len(added), dtype=pl.String, eager=True)
+        if new.aspects is not None:
+            names = new.aspects.gather(added)
+        aspects = self.aspects.grown(names.drop_nulls())
+        aspect = np.concatenate([self.aspect, aspects.numbers(names, missing="negative")])
+        if self.polarity is None and (new.polarity is None or not len(added)):
+            return aspects, aspect, None
+        old = np.zeros(len(self.explanations), np.int8) if self.polarity is None else self.polarity
+        fresh = np.zeros(len(added), np.int8) if new.polarity is None else new.polarity[added]
+        return aspects, aspect, np.concatenate([old, fresh])
+
     def _grown_texts(self, new: Triplets, pool: Vocabulary) -> pl.Series | None:
         if self.texts is None and new.texts is None:
             return None
@@ -171,35 +277,78 @@ class Catalog:
         for name in RELATIONS:
             for part, array in getattr(self, name)._asdict().items():
                 arrays[f"{name}.{part}"] = array
-        return arrays
+        people = self.people.arrays(self.item_explanations)
+        return arrays | {f"people.{name}": array for name, array in people.items()}
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Everything textual, by name, for an artifact."""
         explanations = {"id": self.explanations.ids}
         if self.texts is not None:
             explanations["text"] = self.texts
-        return {
+        if len(self.aspects):
+            explanations["aspect"] = pl.Series([self.aspects_listed[at] for at in self.aspect], dtype=pl.String)
+        if self.polarity is not None:
+            explanations["polarity"] = pl.Series(self.polarity, dtype=pl.Int8)
+        tables = {
             "users": pl.DataFrame({"id": self.users.ids}),
             "items": pl.DataFrame({"id": self.items.ids}),
             "explanations": pl.DataFrame(explanations),
         }
+        if len(self.aspects):
+            tables["aspects"] = pl.DataFrame({"id": self.aspects.ids})
+        if len(self.people.quotes):
+            tables["quotes"] = self.people.quotes
+        return tables
 
     @classmethod
     def restore(cls, arrays: Mapping[str, NDArray[np.generic]], tables: Mapping[str, pl.DataFrame]) -> Catalog:
-        """The catalog behind `arrays()` and `tables()`."""
+        """The catalog behind `arrays()` and `tables()`; models of version 0.1 know nothing of aspects and people."""
         users, items, explanations = (_vocabulary(tables[name], name) for name in ("users", "items", "explanations"))
         sizes = {"user": len(users), "item": len(items), "explanation": len(explanations)}
         pool = tables["explanations"]
+        relations = {}
+        for name in RELATIONS:
+            row, column = name.removesuffix("s").split("_")
+            relations[name] = checked_csr(arrays, name, sizes[row], sizes[column])
+        names = _column(tables["aspects"], "id") if "aspects" in tables else None
+        aspects, aspect = _aspects(pool["aspect"] if "aspect" in pool.columns else None, len(pool), names)
+        of_people = {n.removeprefix("people."): a for n, a in arrays.items() if n.startswith("people.")}
+        said = relations["item_explanations"]
         return cls(
             users=users,
             items=items,
             explanations=explanations,
             texts=_column(pool, "text") if "text" in pool.columns else None,
-            popularity=_checked(arrays, "popularity", np.int64, len(explanations)),
-            mean_rating=_checked(arrays, "mean_rating", np.float32, len(explanations)),
+            popularity=checked_array(arrays, "popularity", np.int64, len(explanations)),
+            mean_rating=checked_array(arrays, "mean_rating", np.float32, len(explanations)),
             rating_range=_scale(arrays),
-            **{name: _relation(arrays, name, sizes) for name in RELATIONS},
+            aspects=aspects,
+            aspect=aspect,
+            polarity=_signs(pool["polarity"]) if "polarity" in pool.columns else None,
+            people=People.restore(said, len(users), len(aspects), of_people, tables.get("quotes")),
+            **relations,
         )
+
+
+def _aspects(
+    names: pl.Series | None, explanations: int, known: pl.Series | None = None
+) -> tuple[Vocabulary, NDArray[np.int32]]:
+    """The aspects that there are, and which one each explanation has; `known` are the aspects in their order."""
+    if names is None:
+        return Vocabulary(pl.Series("aspect", [], pl.String), "aspect"), np.full(explanations, -1, np.int32)
+    if known is None:
+        aspects = Vocabulary.of(names.drop_nulls(), "aspect")
+    elif names.dtype != pl.String or known.n_unique() < len(known):
+        raise ValueError("aspects are not as whyrank writes them")
+    else:
+        aspects = Vocabulary(known, "aspect")
+    return aspects, aspects.numbers(names, missing="negative")
+
+
+def _signs(polarity: pl.Series) -> NDArray[np.int8]:
+    if polarity.dtype != pl.Int8 or polarity.null_count() or not polarity.is_between(-1, 1).all():
+        raise ValueError("polarity is not a column of -1, 0 and 1")
+    return polarity.to_numpy()
 
 
 def _merged(old: CSR, row: NDArray[np.int32], column: NDArray[np.int32], rows: int, columns: int) -> CSR:
@@ -222,32 +371,11 @@ def _column(table: pl.DataFrame, name: str) -> pl.Series:
     return table[name]
 
 
-def _relation(arrays: Mapping[str, NDArray[np.generic]], name: str, sizes: Mapping[str, int]) -> CSR:
-    """A relation such as user_items; compiled code follows its numbers without looking, so they are looked at here."""
-    row, column = name.removesuffix("s").split("_")
-    indptr = _checked(arrays, f"{name}.indptr", np.int64, sizes[row] + 1)
-    indices = _checked(arrays, f"{name}.indices", np.int32)
-    counts = _checked(arrays, f"{name}.counts", np.int32, len(indices))
-    if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
-        raise ValueError(f"the rows of {name} do not follow each other")
-    if len(indices) and not 0 <= indices.min() <= indices.max() < sizes[column]:
-        raise ValueError(f"{name} names a number that does not exist")
-    return CSR(indptr, indices, counts)
-
-
-def _checked(arrays: Mapping[str, NDArray[np.generic]], name: str, kind: type, size: int | None = None) -> Any:
-    """An array of one dimension, of the kind and size that it must have."""
-    array = arrays[name]
-    if array.dtype != kind or array.ndim != 1 or size not in (None, len(array)):
-        raise ValueError(f"{name} has the wrong size or type")
-    return array
-
-
 def _scale(arrays: Mapping[str, NDArray[np.generic]]) -> Range | None:
     """The named scale of ratings; models know none that were saved without one."""
     if "rating_range" not in arrays:
         return None
-    low, high = _checked(arrays, "rating_range", np.float64, 2).tolist()
+    low, high = checked_array(arrays, "rating_range", np.float64, 2).tolist()
     if not -np.inf < low < high < np.inf:
         raise ValueError("rating_range is not a range")
     return low, high

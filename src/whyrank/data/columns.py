@@ -34,6 +34,8 @@ def bad_rows(frame: pl.DataFrame) -> Iterator[tuple[str, str, pl.Series]]:
         if name in frame.columns and frame[name].dtype == pl.String:
             missing = frame[name].is_null() & (name == "rating")
             yield problem, name, frame[name].cast(kind, strict=False).is_null() & ~missing
+    if "polarity" in frame.columns and (frame["polarity"].dtype.is_numeric() or frame["polarity"].dtype == pl.String):
+        yield "not a polarity", "polarity", _no_sign(frame["polarity"])
     if "time" in frame.columns and frame["time"].dtype == pl.String:
         yield "not a time", "time", _text_seconds(frame["time"]).is_null() & frame["time"].is_not_null()
 
@@ -46,6 +48,22 @@ def number_column(frame: pl.DataFrame, name: str) -> NDArray[np.float64]:
     numbers = series.cast(pl.Float64, strict=False)
     _check_rows(series, numbers.is_null() & series.is_not_null(), "not a number", "numbers")
     return numbers.fill_null(np.nan).to_numpy()
+
+
+def polarity_column(frame: pl.DataFrame) -> pl.Series:
+    """The column `polarity` as signs: -1, 0 or 1, null where missing or empty."""
+    series = frame["polarity"]
+    if not (series.dtype.is_numeric() or series.dtype in (pl.String, pl.Null)):
+        raise _wrong_type(series, "-1, 0 or 1")
+    _check_rows(series, _no_sign(series), "not a polarity", "-1, 0 or 1")
+    return series.cast(pl.Float64, strict=False).fill_nan(None).cast(pl.Int8)
+
+
+def _no_sign(series: pl.Series) -> pl.Series:
+    """Which rows have a polarity that is none; missing and empty ones are unknown."""
+    signs = series.cast(pl.Float64, strict=False).fill_nan(None)
+    missing = series.is_null() | (series == "" if series.dtype == pl.String else signs.is_null())
+    return ~(missing | signs.is_in([-1.0, 0.0, 1.0]).fill_null(False))
 
 
 def record_column(frame: pl.DataFrame, name: str = "record") -> NDArray[np.int64]:

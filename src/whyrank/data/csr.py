@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,3 +65,23 @@ class CSR(NamedTuple):
         np.cumsum(sizes, out=indptr[1:])
         entries = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], sizes)
         return CSR(indptr, self.indices[entries], self.counts[entries])
+
+
+def checked_csr(arrays: Mapping[str, NDArray[np.generic]], name: str, rows: int, columns: int) -> CSR:
+    """A saved relation; compiled code follows its numbers without looking, so they are looked at here."""
+    indptr = checked_array(arrays, f"{name}.indptr", np.int64, rows + 1)
+    indices = checked_array(arrays, f"{name}.indices", np.int32)
+    counts = checked_array(arrays, f"{name}.counts", np.int32, len(indices))
+    if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
+        raise ValueError(f"the rows of {name} do not follow each other")
+    if len(indices) and not 0 <= indices.min() <= indices.max() < columns:
+        raise ValueError(f"{name} names a number that does not exist")
+    return CSR(indptr, indices, counts)
+
+
+def checked_array(arrays: Mapping[str, NDArray[np.generic]], name: str, kind: type, size: int | None = None) -> Any:
+    """A saved array of one dimension, of the kind and size that it must have."""
+    array = arrays[name]
+    if array.dtype != kind or array.ndim != 1 or size not in (None, len(array)):
+        raise ValueError(f"{name} has the wrong size or type")
+    return array

@@ -18,7 +18,10 @@ from whyrank.data.tables import Columns, read_table, write_table
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
 
-COLUMNS = ("user", "item", "explanation", "text", "rating", "time", "sentence")
+COLUMNS = (
+    *("user", "item", "explanation", "text", "aspect", "polarity"),
+    *("rating", "time", "sentence", "source"),
+)
 log = logging.getLogger("whyrank")
 
 
@@ -34,9 +37,10 @@ def read(
     """Read triplets from a data file, a folder of Parquet files, an EXTRA, mined or split folder (its training part).
 
     A file is CSV, TSV, JSON lines or Parquet, maybe compressed (.gz, .zst), with columns user, item, explanation and
-    optionally text, rating, time. `columns` renames: `columns={"user": "reviewerID"}`; integers are for files without a
-    header: `columns={"user": 0, "item": 1, "explanation": 2}`. A record is a (user, item) pair unless a column says
-    which rows make one: `columns={"record": "review_id"}`. `on_error="skip"` skips bad rows and logs how many.
+    optionally text, aspect, polarity, rating, time, sentence, source. `columns` renames them, as in
+    `columns={"user": "reviewerID"}`; integers are for files without a header: `columns={"user": 0, "item": 1,
+    "explanation": 2}`. A record is a (user, item) pair unless a column says which rows make one:
+    `columns={"record": "review_id"}`. `on_error="skip"` skips bad rows and logs how many.
     `number` picks one of a split folder's repetitions. `rating_range` is the scale of ratings, recognised from them
     unless given; those outside of it are taken as unknown. A compressed file that grows more than `max_expansion`
     times is refused.

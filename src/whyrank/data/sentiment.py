@@ -14,23 +14,43 @@ PRIOR = 5.0  # as many imaginary records at the overall mean steady the mean of 
 
 
 def sentiment_of(
-    texts: pl.Series, mean_rating: NDArray[np.float32], popularity: NDArray[np.int64], rating_range: Range | None = None
+    texts: pl.Series | None,
+    mean_rating: NDArray[np.float32],
+    popularity: NDArray[np.int64],
+    rating_range: Range | None = None,
 ) -> NDArray[np.float32]:
     """-1 to 1 from ratings and words: the mean of both where both say something, otherwise the one that does.
 
-    Words say nothing where VADER knows none of them or is not installed; ratings where there are none, or all are the
-    same. What says nothing at all is neutral: 0.
+    Words say nothing where there are no texts, VADER knows none of them or is not installed; ratings where there are
+    none, or all are the same. What says nothing at all is neutral: 0.
     """
     ratings = from_ratings(mean_rating, popularity, rating_range)
-    try:
-        words = from_words(texts)
-    except MissingExtra:
-        if np.isnan(ratings).all():
-            raise
-        words = np.zeros(len(texts), np.float32)
+    words = np.zeros(len(ratings), np.float32) if texts is None or not _has_lexicon() else from_words(texts)
     both = (words != 0) & ~np.isnan(ratings)
     alone = np.where(np.isnan(ratings), words, ratings)
     return np.where(both, (words + ratings) / 2, alone).astype(np.float32)
+
+
+def sources_of(texts: pl.Series | None, mean_rating: NDArray[np.float32]) -> str | None:
+    """What `sentiment_of` has to go by: ratings, words, both, or nothing."""
+    told = [name for name, there in (("ratings", _differ(mean_rating)), ("words", texts is not None)) if there]
+    if "words" in told and not _has_lexicon():
+        told.remove("words")
+    return " and ".join(told) or None
+
+
+def _has_lexicon() -> bool:
+    try:
+        import vaderSentiment.vaderSentiment  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def _differ(ratings: NDArray[np.float32]) -> bool:
+    """Whether ratings say anything: there are some, and not all are the same."""
+    known = ratings[np.isfinite(ratings)]
+    return bool(len(known) and known.min() < known.max())
 
 
 def from_ratings(
@@ -44,7 +64,7 @@ def from_ratings(
     sentiment = np.full(len(mean_rating), np.nan, np.float32)
     known = np.isfinite(mean_rating)
     ratings, counts = mean_rating[known].astype(np.float64), popularity[known].astype(np.float64)
-    if not len(ratings) or ratings.min() == ratings.max():
+    if not _differ(mean_rating):
         return sentiment
     low, high = rating_range or scale_of(count_scales(ratings)) or (ratings.min(), ratings.max())
     ratings = np.clip(ratings, low, high)  # models of version 0.1 know ratings outside of their scale

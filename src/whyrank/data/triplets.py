@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.data.columns import number_column, record_column, seconds, text_column
+from whyrank.data.columns import number_column, polarity_column, record_column, seconds, text_column
 from whyrank.data.csr import CSR
 from whyrank.data.ratings import ANY, Range, checked_range, on_scale
 from whyrank.data.tables import as_table
@@ -44,6 +44,9 @@ class Triplets:
     rating: NDArray[np.float32] | None = None  # one per record, NaN where unknown
     time: NDArray[np.int64] | None = None  # one per record, seconds since 1970 (or the source's own integers)
     sentences: pl.Series | None = None  # one per triplet: the words the user wrote, where mined
+    aspects: pl.Series | None = None  # one per explanation: what it is about, null where unknown
+    polarity: NDArray[np.int8] | None = None  # one per explanation: -1 blames, 0 is neutral or unknown, 1 praises
+    sources: pl.Series | None = None  # one per triplet: the review that the sentence is from, null where unknown
     rating_range: Range | None = None  # the scale of ratings, where it was named; otherwise it is recognised from them
 
     @classmethod
@@ -55,7 +58,8 @@ class Triplets:
         record: str | None = None,
         rating_range: Range | None = None,
     ) -> Triplets:
-        """Intern a table of triplets: columns user, item, explanation; optional rating, time, text, sentence.
+        """Intern a table of triplets: columns user, item, explanation; optional rating, time, text, aspect,
+        polarity (-1, 0 or 1), sentence, source.
 
         The table is one of polars, or what polars makes one of: columns by name, rows, a table of pandas or Arrow.
 
@@ -84,6 +88,9 @@ class Triplets:
             rating=records.rating,
             time=records.time,
             sentences=text_column(frame, "sentence").gather(rows) if "sentence" in frame.columns else None,
+            aspects=_aspects(frame, explanations),
+            polarity=_polarity(frame, explanations),
+            sources=text_column(frame, "source").gather(rows) if "source" in frame.columns else None,
             rating_range=rating_range,
         )
 
@@ -167,7 +174,7 @@ class Triplets:
 
     def take(self, records: NDArray[np.integer]) -> Triplets:
         """The given records, in the given order, under the same vocabularies."""
-        entries = self._entries(records) if self.sentences is not None else None
+        entries = None if self.sentences is None and self.sources is None else self._entries(records)
         return replace(
             self,
             record_user=self.record_user[records],
@@ -176,6 +183,7 @@ class Triplets:
             rating=None if self.rating is None else self.rating[records],
             time=None if self.time is None else self.time[records],
             sentences=None if self.sentences is None or entries is None else self.sentences.gather(entries),
+            sources=None if self.sources is None or entries is None else self.sources.gather(entries),
         )
 
     def without(self, triplets: NDArray[np.bool_]) -> Triplets:
@@ -184,8 +192,10 @@ class Triplets:
         records, place = np.unique(self.record_explanations.rows_of_entries()[left], return_inverse=True)
         indptr = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(records)))])
         said = CSR(indptr, self.explanation[left], self.record_explanations.counts[left])
-        sentences = None if self.sentences is None else self.sentences.filter(pl.Series(left))
-        return replace(self.take(records), record_explanations=said, sentences=sentences)
+        sentences, sources = (
+            None if column is None else column.filter(pl.Series(left)) for column in (self.sentences, self.sources)
+        )
+        return replace(self.take(records), record_explanations=said, sentences=sentences, sources=sources)
 
     def renumbered(self, like: Triplets) -> Triplets:
         """The same records under the vocabularies of `like`; what is unknown there is left out."""
@@ -195,6 +205,7 @@ class Triplets:
         users, items, pool = (known.numbers(own.ids, missing="negative") for own, known in pairs)
         left = self.without((users[self.user] < 0) | (items[self.item] < 0) | (pool[self.explanation] < 0))
         record, said = left.record_explanations.rows_of_entries(), pool[left.explanation]
+        order = np.lexsort((said, record))
         return replace(
             left,
             users=like.users,
@@ -204,7 +215,10 @@ class Triplets:
             record_item=items[left.record_item],
             record_explanations=CSR.from_pairs(record, said, left.records, len(like.explanations)),
             texts=like.texts,
-            sentences=None,
+            aspects=like.aspects,
+            polarity=like.polarity,
+            sentences=None if left.sentences is None else left.sentences.gather(order),
+            sources=None if left.sources is None else left.sources.gather(order),
         )
 
     def filtered(
@@ -240,12 +254,18 @@ class Triplets:
         }
         if self.texts is not None:
             columns["text"] = self.texts.gather(self.explanation)
+        if self.aspects is not None:
+            columns["aspect"] = self.aspects.gather(self.explanation)
+        if self.polarity is not None:
+            columns["polarity"] = pl.Series(self.polarity[self.explanation], dtype=pl.Int8)
         if self.rating is not None:
             columns["rating"] = pl.Series(np.repeat(self.rating, sizes), dtype=pl.Float32).fill_nan(None)
         if self.time is not None:
             columns["time"] = pl.Series(np.repeat(self.time, sizes), dtype=pl.Int64)
         if self.sentences is not None:
             columns["sentence"] = self.sentences
+        if self.sources is not None:
+            columns["source"] = self.sources
         return pl.DataFrame(columns)
 
     def split(self, seed: int = 0, **shares: Unpack[Shares]) -> Split:
@@ -271,6 +291,10 @@ class Triplets:
         hasher.update(b"-" if self.texts is None else Vocabulary(self.texts).digest().encode())
         if self.rating_range is not None:
             hasher.update(f"{self.rating_range}".encode())
+        if self.aspects is not None:  # data without them keep the digest that earlier versions gave them
+            hasher.update(b"aspects" + Vocabulary(self.aspects.fill_null("")).digest().encode())
+        if self.polarity is not None:
+            hasher.update(b"polarity" + self.polarity.tobytes())
         return hasher.hexdigest()
 
     def _entries(self, records: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -357,6 +381,31 @@ def _texts(frame: pl.DataFrame, texts: pl.DataFrame | None, explanations: Vocabu
     ids = pl.DataFrame({"explanation": explanations.ids})
     joined = ids.join(known, on="explanation", how="left", maintain_order="left")
     return joined.select(pl.coalesce("text", "explanation").alias("text"))["text"]
+
+
+def _aspects(frame: pl.DataFrame, explanations: Vocabulary) -> pl.Series | None:
+    """One aspect per explanation, null where none is given; None: none is given at all."""
+    if "aspect" not in frame.columns:
+        return None
+    return _of_explanations(frame, text_column(frame, "aspect").replace("", None), explanations)
+
+
+def _polarity(frame: pl.DataFrame, explanations: Vocabulary) -> NDArray[np.int8] | None:
+    """One sign per explanation, 0 where none is given; None: none is given at all."""
+    if "polarity" not in frame.columns:
+        return None
+    signs = _of_explanations(frame, polarity_column(frame), explanations)
+    return None if signs is None else signs.fill_null(0).to_numpy()
+
+
+def _of_explanations(frame: pl.DataFrame, values: pl.Series, explanations: Vocabulary) -> pl.Series | None:
+    """What rows say about their explanation, one for each: the first one wins, null where there is none."""
+    known = pl.DataFrame([text_column(frame, "explanation"), values]).drop_nulls()
+    if not len(known):
+        return None
+    known = known.unique("explanation", keep="first", maintain_order=True)
+    ids = pl.DataFrame({"explanation": explanations.ids})
+    return ids.join(known, on="explanation", how="left", maintain_order="left")[values.name]
 
 
 def _ratings(

@@ -124,7 +124,7 @@ class Vocabulary:
         raise UnknownId(self.kind, term, self.nearest(term))
 
 
-def feed_ids(hasher: hashlib._Hash, ids: pl.Series) -> None:
+def feed_ids(hasher: hashlib._Hash | hashlib.blake2b, ids: pl.Series) -> None:
     """Ids into a digest, each after its length."""
     for start in range(0, len(ids), 1 << 16):
         for term in ids.slice(start, 1 << 16).to_list():

@@ -70,7 +70,8 @@ def evaluate(
     user's training data nor in `known` (of a split: its validation part), which are no misses. As the paper does,
     explanations of joint models are then measured a second time on the test pairs whose item was recommended
     (`explanation_on_recommended`, which has no figures but `pairs` where there is none); `explanation` is always over
-    all test pairs. `options` are those of `whyrank.Options`.
+    all test pairs. The whole pool is ranked, by score alone; `options` are those of `whyrank.Options` that shall hold
+    all the same.
     """
     if k < 1:
         raise ParameterError(f"k is {k}; use at least 1")
@@ -82,7 +83,7 @@ def evaluate(
     model._check_fitted()
     users, found_items, relevant = in_terms_of(model, test)
     begin = time.perf_counter()
-    ranked = rank(model, users, found_items, k, Options.of(options), threads).numbers
+    ranked = rank(model, users, found_items, k, Options.plain(**options), threads).numbers
     per_pair = per_list(padded(ranked, k), relevant)
     explanation = {name: float(values.mean()) for name, values in per_pair.items()}
     recommendation = on_recommended = per_user = None

@@ -50,7 +50,7 @@ def lists(
     model: Model, part: Triplets, threads: int | None = None, options: Options | None = None
 ) -> NDArray[np.int32]:
     """The top K of every record, -1 where the pool is smaller."""
-    found = rank(model, part.record_user, part.record_item, K, options or Options(), threads).numbers
+    found = rank(model, part.record_user, part.record_item, K, options or Options.plain(), threads).numbers
     return np.pad(found, ((0, 0), (0, K - found.shape[1])), constant_values=-1)
 
 
@@ -107,11 +107,11 @@ def ask_unknown(model: Model, split: Split, threads: int | None) -> Result:
 
 
 def ask_diversity(model: Model, split: Split, threads: int | None) -> Result:
-    return _options_curve(model, split, threads, [Options(diversity=step) for step in STEPS])
+    return _options_curve(model, split, threads, [Options.plain(diversity=step) for step in STEPS])
 
 
 def ask_specificity(model: Model, split: Split, threads: int | None) -> Result:
-    return _options_curve(model, split, threads, [Options(specificity=step) for step in STEPS])
+    return _options_curve(model, split, threads, [Options.plain(specificity=step) for step in STEPS])
 
 
 ASKS: dict[str, Callable[[Model, Split, int | None], Result]] = {

@@ -9,10 +9,8 @@ from whyrank.kernels import kernel
 
 
 @kernel
-def count_at(
-    indptr: NDArray[np.int64], indices: NDArray[np.int32], counts: NDArray[np.int32], row: int, column: int
-) -> int:
-    """The count of one entry, 0 where there is none."""
+def place_of(indptr: NDArray[np.int64], indices: NDArray[np.int32], row: int, column: int) -> int:
+    """Where (row, column) stands among the entries of a relation, -1 where it does not."""
     low, high = indptr[row], indptr[row + 1]
     end = high
     while low < high:
@@ -21,23 +19,16 @@ def count_at(
             low = middle + 1
         else:
             high = middle
-    return counts[low] if low < end and indices[low] == column else 0
+    return low if low < end and indices[low] == column else -1
 
 
 @kernel
-def counts_at(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    counts: NDArray[np.int32],
-    rows: NDArray[np.int32],
-    columns: NDArray[np.int32],
-) -> NDArray[np.int32]:
-    """The count of each (row, column), 0 where there is none or the row is -1."""
-    found = np.zeros(len(rows), np.int32)
-    for at in range(len(rows)):
-        if rows[at] >= 0:
-            found[at] = count_at(indptr, indices, counts, rows[at], columns[at])
-    return found
+def count_at(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], counts: NDArray[np.int32], row: int, column: int
+) -> int:
+    """The count of one entry, 0 where there is none."""
+    place = place_of(indptr, indices, row, column)
+    return counts[place] if place >= 0 else 0
 
 
 @kernel

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from whyrank import artifacts
 from whyrank.data.catalog import Catalog
 from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
+from whyrank.data.vocabulary import feed_ids
 from whyrank.errors import ArtifactError, DataError, NotFitted, ParameterError
 from whyrank.models import parameters
 from whyrank.ranking.form import Block, Bonus, Floats, Numbers
@@ -25,10 +27,10 @@ from whyrank.ranking.search import Search
 from whyrank.version import __version__
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from whyrank.ranking.reasons import Pairs, Reason
+    from whyrank.ranking.explain import Pairs
+    from whyrank.ranking.reasons import Reason
     from whyrank.ranking.recommend import Recommendation, RecommendedPair
+    from whyrank.ranking.sentences import Templates
     from whyrank.training import Run
 
 Shape = tuple[int | None, ...]  # None where any size will do
@@ -64,15 +66,15 @@ class Model:
         """One row per explanation."""
         return np.zeros((len(self.catalog_.explanations), 0), np.float32)
 
-    def queries(self, users: Numbers, items: Numbers) -> Floats:
-        """One row per pair; unknown users or items (-1) have zeros in their part."""
+    def queries(self, users: Numbers, items: Numbers, mu: float | None = None) -> Floats:
+        """One row per pair; unknown users or items (-1) have zeros in their part. `mu` replaces the model's own."""
         return np.zeros((len(users), 0), np.float32)
 
-    def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus | None:
+    def bonus(self, users: Numbers, items: Numbers, n: int, mu: float | None = None) -> Bonus | None:
         """Sparse, nonnegative additions to the dot products; `n` is how many reasons will be asked for."""
         return None
 
-    def bonus_parts(self, users: Numbers, items: Numbers) -> Mapping[str, Bonus]:
+    def bonus_parts(self, users: Numbers, items: Numbers, mu: float | None = None) -> Mapping[str, Bonus]:
         """What of the bonus is the user's and what is the item's, where that can be told."""
         return {}
 
@@ -168,7 +170,7 @@ class Model:
         return self.kept("item search", lambda: Search(self.item_keys(), self.catalog_.item_ranks))
 
     def kept(self, key: object, make: Callable[[], Kept]) -> Kept:
-        """What is made once of a fitted model, until it changes; models that differ in `mu` alone may share it."""
+        """What is made once of a fitted model, until it changes."""
         kept = self._kept  # what is made of a model that changes meanwhile must not outlive the change
         if key not in kept:
             kept[key] = make()
@@ -180,33 +182,51 @@ class Model:
 
     # -- ranking, by external id ---------------------------------------------------------------------------------------
 
-    def explain(self, user: object, item: object, n: int = 10, **options: Any) -> list[Reason]:
-        """The `n` best reasons for a pair, best first; options as in `whyrank.Options`."""
-        from whyrank.ranking.reasons import explain
+    def explain(
+        self, user: object, item: object, n: int = 10, *, templates: Templates | None = None, **options: Any
+    ) -> list[Reason]:
+        """The `n` best reasons for a pair, best first; options as in `whyrank.Options`.
+
+        Somebody unknown is answered from the item and popularity (`reason.fallback`); an unknown item raises UnknownId.
+        """
+        from whyrank.ranking.explain import explain
+        from whyrank.ranking.reasons import reasons
 
         self._check_fitted()
-        return explain(self, user, item, n, Options.of(options))
+        chosen = Options.of(options)
+        found = explain(self, [(user, item)], chosen, n, on_unknown="raise", similar=True, templates=templates)
+        return reasons(found)[0]
 
-    def explain_many(self, pairs: Pairs, n: int = 10, **options: Any) -> pl.DataFrame:
-        """Reasons for many pairs: a table with columns user and item in (or a list of pairs), a table out."""
-        from whyrank.ranking.reasons import explain_many
+    def explain_many(
+        self, pairs: Pairs, n: int = 10, *, templates: Templates | None = None, **options: Any
+    ) -> pl.DataFrame:
+        """Reasons for many pairs: a table with columns user and item in (or a list of pairs), a table out.
+
+        Pairs without a reason have a row with `status` no_reason or unknown_item; `fallback` marks unknown users.
+        """
+        from whyrank.ranking.explain import explain
+        from whyrank.ranking.reasons import table
 
         self._check_fitted()
-        return explain_many(self, pairs, n, Options.of(options))
+        return table(explain(self, pairs, Options.of(options), n, similar=True, templates=templates))
 
-    def recommend(self, user: object, n: int = 10, reasons: int = 3, **options: Any) -> list[Recommendation]:
+    def recommend(
+        self, user: object, n: int = 10, reasons: int = 3, *, templates: Templates | None = None, **options: Any
+    ) -> list[Recommendation]:
         """The `n` best items that the user has not interacted with, each with its best reasons."""
         from whyrank.ranking.recommend import recommend
 
         self._check_fitted()
-        return recommend(self, user, n, reasons, Options.of(options))
+        return recommend(self, user, n, reasons, Options.of(options), templates)
 
-    def recommend_pairs(self, user: object, n: int = 10, weight: float = 1.0, **options: Any) -> list[RecommendedPair]:
+    def recommend_pairs(
+        self, user: object, n: int = 10, weight: float = 1.0, *, templates: Templates | None = None, **options: Any
+    ) -> list[RecommendedPair]:
         """The `n` best (item, explanation) pairs over all of them: item score + weight x explanation score."""
         from whyrank.ranking.recommend import recommend_pairs
 
         self._check_fitted()
-        return recommend_pairs(self, user, n, weight, Options.of(options))
+        return recommend_pairs(self, user, n, weight, Options.of(options), templates)
 
     # -- saving --------------------------------------------------------------------------------------------------------
 
@@ -227,10 +247,13 @@ class Model:
         for name in sorted(arrays):
             found.update(name.encode())
             found.update(np.ascontiguousarray(arrays[name]).data)
-        for name in ("users", "items", "explanations"):
-            found.update(getattr(self.catalog_, name).digest().encode())
-        for text in self.catalog_.texts if self.catalog_.texts is not None else ():
-            found.update(repr(text).encode())
+        for name, table in self.catalog_.tables().items():
+            for column in table:
+                found.update(f"{name}.{column.name}".encode())
+                if column.dtype == pl.String:
+                    feed_ids(found, column.fill_null("\0"))
+                else:
+                    found.update(column.to_numpy().tobytes())
         return found.hexdigest()
 
     def __getstate__(self) -> dict[str, object]:

@@ -66,8 +66,8 @@ class BPER(FactorModel):
         sides = (self.explanation_by_user_, self.explanation_by_item_)
         return np.hstack([*sides, self.user_bias_[:, None], self.item_bias_[:, None]])
 
-    def queries(self, users: Numbers, items: Numbers) -> Floats:
-        return two_sides(self.user_factors_, users, self.item_factors_, items, self.mu)
+    def queries(self, users: Numbers, items: Numbers, mu: float | None = None) -> Floats:
+        return two_sides(self.user_factors_, users, self.item_factors_, items, self.mu if mu is None else mu)
 
     def blocks(self) -> tuple[Block, ...]:
         return (Block("user", self.factors), Block("item", self.factors), Block("popularity", 2))

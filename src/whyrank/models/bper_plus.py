@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from whyrank import training
@@ -277,18 +276,7 @@ class BPERPlus(Model):
 
     def _append(self, ids: list[str], texts: list[str], features: Floats) -> None:
         old, catalog, new = len(self.catalog_.explanations), self.catalog_, len(ids)
-        known_texts = catalog.texts
-        if known_texts is None and texts != ids:
-            known_texts = catalog.explanations.ids
-        self.catalog_ = dataclasses.replace(
-            catalog,
-            explanations=catalog.explanations.grown(ids),
-            texts=None
-            if known_texts is None
-            else pl.concat([known_texts, pl.Series(known_texts.name, texts, pl.String)]),
-            popularity=np.pad(catalog.popularity, (0, new)),
-            mean_rating=np.pad(catalog.mean_rating, (0, new), constant_values=np.nan),
-        )
+        self.catalog_ = catalog.with_explanations(ids, texts)
         for name in PER_EXPLANATION:
             values = getattr(self, f"{name}_")
             more = features if name == "explanation_features" else np.zeros((new, *values.shape[1:]), np.float32)
@@ -359,8 +347,8 @@ class BPERPlus(Model):
         sides = (fusion.fuse(ids, text, weights) for ids in (self.explanation_by_user_, self.explanation_by_item_))
         return np.hstack([*sides, self.user_bias_[:, None], self.item_bias_[:, None]])
 
-    def queries(self, users: Numbers, items: Numbers) -> Floats:
-        return two_sides(self.user_factors_, users, self.item_factors_, items, self.mu)
+    def queries(self, users: Numbers, items: Numbers, mu: float | None = None) -> Floats:
+        return two_sides(self.user_factors_, users, self.item_factors_, items, self.mu if mu is None else mu)
 
     def blocks(self) -> tuple[Block, ...]:
         return (Block("user", self.factors), Block("item", self.factors), Block("popularity", 2))

@@ -50,17 +50,17 @@ class EvidenceModel(Model):
 
     logs: ClassVar[bool] = True  # log(1 + each) instead of each
 
-    def strengths(self) -> tuple[Strength, Strength]:
+    def strengths(self, mu: float | None = None) -> tuple[Strength, Strength]:
         """How much the user's and the item's mentions add."""
         raise NotImplementedError
 
-    def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus:
+    def bonus(self, users: Numbers, items: Numbers, n: int, mu: float | None = None) -> Bonus:
         relations = (*self.catalog_.user_explanations, *self.catalog_.item_explanations)
-        return Bonus(*merged_evidence(users, items, *relations, *self.strengths(), self.logs))
+        return Bonus(*merged_evidence(users, items, *relations, *self.strengths(mu), self.logs))
 
-    def bonus_parts(self, users: Numbers, items: Numbers) -> dict[str, Bonus]:
+    def bonus_parts(self, users: Numbers, items: Numbers, mu: float | None = None) -> dict[str, Bonus]:
         nobody = np.full(len(users), -1, np.int32)
-        return {"user": self.bonus(users, nobody, 1), "item": self.bonus(nobody, items, 1)}
+        return {"user": self.bonus(users, nobody, 1, mu), "item": self.bonus(nobody, items, 1, mu)}
 
 
 @dataclass(kw_only=True, eq=False)
@@ -110,13 +110,13 @@ class COUNTS(EvidenceModel):
         logs: Floats = np.log(np.maximum(self.catalog_.popularity, 0.5)).astype(np.float32)
         return logs[:, None]
 
-    def queries(self, users: Numbers, items: Numbers) -> Floats:
+    def queries(self, users: Numbers, items: Numbers, mu: float | None = None) -> Floats:
         return np.ones((len(users), 1), np.float32)
 
     def blocks(self) -> tuple[Block, ...]:
         return (Block("popularity", 1),)
 
-    def strengths(self) -> tuple[Strength, Strength]:
+    def strengths(self, mu: float | None = None) -> tuple[Strength, Strength]:
         return self.kept(("strengths", self.strengths_.tobytes()), self._strengths)
 
     def _strengths(self) -> tuple[Strength, Strength]:
@@ -139,6 +139,7 @@ class SHARE(EvidenceModel):
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
         pass
 
-    def strengths(self) -> tuple[Strength, Strength]:
+    def strengths(self, mu: float | None = None) -> tuple[Strength, Strength]:
         ones = self.kept("ones", lambda: np.ones(len(self.catalog_.explanations)))
-        return Strength(ones, self.mu, activity=1.0), Strength(ones, 1 - self.mu, activity=1.0)
+        mu = self.mu if mu is None else mu
+        return Strength(ones, mu, activity=1.0), Strength(ones, 1 - mu, activity=1.0)

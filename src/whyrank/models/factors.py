@@ -107,7 +107,7 @@ class FactorModel(Model):
         self._check_fitted()
         require_triplets("partial_fit", new)
         run = run or Run()
-        catalog = self.catalog_.grown(self.catalog_.uncounted(new), explanations=True)
+        catalog = self.catalog_.grown(new, explanations=True)
         triplets = in_terms_of(new, catalog)
         start = grow(self._storage(), self.tables(triplets), self.seed, self.factor_range)
         self._learn(triplets, replace(self.settings(run), epochs=epochs), run, start)

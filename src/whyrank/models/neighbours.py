@@ -69,7 +69,7 @@ class RUCF(_Neighbours):
     def relation(self) -> CSR:
         return self.catalog_.user_explanations
 
-    def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus:
+    def bonus(self, users: Numbers, items: Numbers, n: int, mu: float | None = None) -> Bonus:
         return self._scores(users, items, self.catalog_.item_users)
 
 
@@ -83,5 +83,5 @@ class RICF(_Neighbours):
     def relation(self) -> CSR:
         return self.catalog_.item_explanations
 
-    def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus:
+    def bonus(self, users: Numbers, items: Numbers, n: int, mu: float | None = None) -> Bonus:
         return self._scores(items, users, self.catalog_.user_items)

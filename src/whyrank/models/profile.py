@@ -156,7 +156,7 @@ class Profile(EvidenceModel):
     def keys(self) -> Floats:
         return np.hstack([self.vectors_, self.bias_[:, None]])
 
-    def queries(self, users: Numbers, items: Numbers) -> Floats:
+    def queries(self, users: Numbers, items: Numbers, mu: float | None = None) -> Floats:
         said, of_items = self.catalog_.user_explanations, self.catalog_.item_explanations
         x = profiles(users, said, self.user_inputs_, items, of_items, self.item_inputs_)
         return np.hstack([x, np.ones((len(users), 1), np.float32)])
@@ -164,7 +164,7 @@ class Profile(EvidenceModel):
     def blocks(self) -> tuple[Block, ...]:
         return (Block("user", self.factors), Block("item", self.factors), Block("popularity", 1))
 
-    def strengths(self) -> tuple[Strength, Strength]:
+    def strengths(self, mu: float | None = None) -> tuple[Strength, Strength]:
         return self.kept("strengths", self._strengths)
 
     def _strengths(self) -> tuple[Strength, Strength]:

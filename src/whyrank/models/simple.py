@@ -26,7 +26,7 @@ class RAND(Model):
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
         pass
 
-    def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus:
+    def bonus(self, users: Numbers, items: Numbers, n: int, mu: float | None = None) -> Bonus:
         from whyrank.kernels.shuffle import random_lists
 
         pool = len(self.catalog_.explanations)
@@ -52,7 +52,7 @@ class POP(Model):
         logs: Floats = np.log(self.catalog_.popularity + 1.0).astype(np.float32)
         return logs[:, None]
 
-    def queries(self, users: Numbers, items: Numbers) -> Floats:
+    def queries(self, users: Numbers, items: Numbers, mu: float | None = None) -> Floats:
         return np.ones((len(users), 1), np.float32)
 
     def blocks(self) -> tuple[Block, ...]:

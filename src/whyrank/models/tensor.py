@@ -44,7 +44,7 @@ class CD(FactorModel):
     def keys(self) -> Floats:
         return self.explanation_factors_
 
-    def queries(self, users: Numbers, items: Numbers) -> Floats:
+    def queries(self, users: Numbers, items: Numbers, mu: float | None = None) -> Floats:
         return rows(self.user_factors_, users) * rows(self.item_factors_, items)
 
     def blocks(self) -> tuple[Block, ...]:
@@ -83,7 +83,7 @@ class PITF(FactorModel):
     def keys(self) -> Floats:
         return np.hstack([self.explanation_by_user_, self.explanation_by_item_])
 
-    def queries(self, users: Numbers, items: Numbers) -> Floats:
+    def queries(self, users: Numbers, items: Numbers, mu: float | None = None) -> Floats:
         return np.hstack([rows(self.user_factors_, users), rows(self.item_factors_, items)])
 
     def blocks(self) -> tuple[Block, ...]:

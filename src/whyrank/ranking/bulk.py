@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
 from whyrank.atomic import new_file, sole_writer
@@ -18,13 +17,13 @@ from whyrank.data.compressed import check_expansion
 from whyrank.data.parquet import check_parquet
 from whyrank.data.tables import UNREADABLE, first_line, form_of
 from whyrank.errors import DataError, ParameterError
+from whyrank.ranking.explain import explain
 from whyrank.ranking.options import Options
-from whyrank.ranking.rank import Ranked, Ranker, rank
-from whyrank.ranking.reasons import reason_table
+from whyrank.ranking.rank import Ranker
+from whyrank.ranking.reasons import table
+from whyrank.ranking.sentences import Templates
 
 ROWS = 250_000  # pairs in memory at once, and lost at most when the run is killed
-SCHEMA = {"rank": pl.Int32, "explanation": pl.String, "text": pl.String, "score": pl.Float32}
-SCHEMA |= {"said_of_item": pl.Int32, "said_by_user": pl.Int32}
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,8 @@ class BulkReport:
     output: str
     pairs: int
     reasons: int
-    statuses: dict[str, int]  # pairs by outcome: ok, unknown_user, unknown_item, no_reason
+    statuses: dict[str, int]  # pairs by outcome: ok, no_reason, unknown_item
+    unknown_users: int  # pairs that were answered from the item and popularity alone
     resumed_at: int  # pairs that an earlier, interrupted run had done
     seconds: float
 
@@ -46,7 +46,8 @@ class BulkReport:
         return (self.pairs - self.resumed_at) / max(self.seconds, 1e-9)
 
     def summary(self) -> str:
-        odd = ", ".join(f"{count:,} {name}" for name, count in self.statuses.items() if name != "ok" and count)
+        counts = {**self.statuses, "unknown_user (answered without them)": self.unknown_users}
+        odd = ", ".join(f"{count:,} {name}" for name, count in counts.items() if name != "ok" and count)
         again = f", {self.resumed_at:,} of them by an earlier run" if self.resumed_at else ""
         return (
             f"{self.pairs:,} pairs{again}, {self.reasons:,} reasons in {self.seconds:.1f} s "
@@ -61,14 +62,17 @@ def explain_file(
     n: int = 10,
     options: Options | None = None,
     *,
+    quotes: bool = False,
+    templates: Templates | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> BulkReport:
     """Rank reasons for every pair of a file and write them as Parquet, in the order of the pairs.
 
-    Pairs come as Parquet, CSV, TSV or JSON lines with columns user and item. A pair with an unknown id becomes one row
-    with `status` unknown_user or unknown_item and no reason. Parts are kept beside the output until all are done; the
-    same call after an interruption goes on where it stopped.
+    Pairs come as Parquet, CSV, TSV or JSON lines with columns user and item. Somebody unknown is answered from the item
+    and popularity, with `fallback` unknown_user; a pair without a reason becomes one row with `status` no_reason or
+    unknown_item. Parts are kept beside the output until all are done; the same call after an interruption goes on where
+    it stopped.
     """
     begin = time.perf_counter()
     pairs, output, options = Path(pairs), Path(output), options or Options()
@@ -80,23 +84,24 @@ def explain_file(
         raise ParameterError(f"{output}: is the file of pairs, which would be lost; name another output")
     parts = output.parent / f".{output.name}.parts"
     with sole_writer(output), _dropped_if_unreadable(parts):
-        source = _prepare(pairs, parts, fingerprint(model, pairs, n, options))
+        source = _prepare(pairs, parts, fingerprint(model, pairs, n, options, quotes, templates))
         total = int(_collected(source.select(pl.len()), pairs).item())
         done_before = done = 0
         for number, start in enumerate(range(0, total, ROWS)):
-            part = parts / f"part-{number:06d}.parquet"
+            part = parts / f"part-{number:06d}.arrow"
             if part.is_file():
                 done_before = done = min(start + ROWS, total)
             else:
-                table = _explain_part(model, _collected(source.slice(start, ROWS), pairs), n, options, threads)
+                some = _collected(source.slice(start, ROWS), pairs)
+                found = explain(model, some, options, n, templates=templates, threads=threads)
                 with new_file(part) as aside:
-                    table.write_parquet(aside)
+                    table(found, quotes=quotes).write_ipc(aside, compression="uncompressed")
                 done = min(start + ROWS, total)
             if progress:
                 progress(done, total)
-        reasons, statuses = _finish(parts, output, total)
-    seconds = time.perf_counter() - begin
-    return BulkReport(str(output), total, reasons, statuses, done_before if done_before < total else total, seconds)
+        reasons, statuses, unknown = _finish(parts, output, total)
+    seconds, resumed = time.perf_counter() - begin, min(done_before, total)
+    return BulkReport(str(output), total, reasons, statuses, unknown, resumed, seconds)
 
 
 @contextmanager
@@ -160,7 +165,14 @@ def _scan(pairs: Path, parts: Path) -> pl.LazyFrame:
     return pl.scan_parquet(staged, glob=False)
 
 
-def fingerprint(model: Ranker, pairs: Path, n: int, options: Options) -> str:
+def fingerprint(
+    model: Ranker,
+    pairs: Path,
+    n: int,
+    options: Options,
+    quotes: bool = False,
+    templates: Templates | None = None,
+) -> str:
     """What a run depends on; parts are only used again for the same."""
     if options.keep is not None:
         raise ParameterError("keep= is a function and cannot be used in bulk; use exclude or banned")
@@ -170,36 +182,24 @@ def fingerprint(model: Ranker, pairs: Path, n: int, options: Options) -> str:
         "model": model.digest(),
         "n": n,
         "options": {name: value for name, value in asdict(options).items() if name != "keep"},
+        "quotes": quotes,
+        "templates": None if templates is None else dict(templates.settings),
     }
     return json.dumps(facts, sort_keys=True, default=list)
 
 
-def _explain_part(model: Ranker, pairs: pl.DataFrame, n: int, options: Options, threads: int | None) -> pl.DataFrame:
-    catalog = model.catalog_
-    users = catalog.users.numbers(pairs["user"], missing="negative")
-    items = catalog.items.numbers(pairs["item"], missing="negative")
-    known = np.flatnonzero((users >= 0) & (items >= 0))
-    ranked = rank(model, users[known], items[known], n, options, threads)
-    rows = np.repeat(known, (ranked.numbers >= 0).sum(1))
-    table = reason_table(model, pairs[known], users[known], items[known], Ranked(*ranked), similar=False)
-    table = table.with_columns(pl.Series("row", rows), pl.lit("ok").alias("status"))
-    without = np.setdiff1d(np.arange(len(pairs)), rows)
-    codes = np.where(users[without] < 0, "unknown_user", np.where(items[without] < 0, "unknown_item", "no_reason"))
-    odd = pairs[without].with_columns(pl.Series("row", without), pl.Series("status", codes, dtype=pl.String))
-    both = pl.concat([table, odd], how="diagonal").sort("row", "rank", nulls_last=True)
-    return both.select("user", "item", *(pl.col(name).cast(kind) for name, kind in SCHEMA.items()), "status")
-
-
-def _finish(parts: Path, output: Path, total: int) -> tuple[int, dict[str, int]]:
+def _finish(parts: Path, output: Path, total: int) -> tuple[int, dict[str, int], int]:
     """Join the parts into one file and count what is in it."""
-    files = sorted(parts.glob("part-*.parquet"))
+    files = sorted(parts.glob("part-*.arrow"))
     if not files:
         raise DataError("no pairs", expected="at least one row")
-    joined = pl.scan_parquet(files, glob=False)
+    joined = pl.scan_ipc(files, glob=False)
     with new_file(output) as aside:
         joined.sink_parquet(aside)
     odd = joined.filter(pl.col("status") != "ok").group_by("status").len().collect()
     statuses = dict(zip(odd["status"].to_list(), odd["len"].to_list(), strict=True))
-    reasons = int(joined.select(pl.col("rank").count()).collect().item())
+    answered = pl.col("rank").is_null() | (pl.col("rank") == 1)  # one row of every pair
+    counts = joined.select(pl.col("rank").count(), (answered & pl.col("fallback").is_not_null()).sum().alias("unknown"))
+    reasons, unknown = counts.collect().row(0)
     shutil.rmtree(parts, ignore_errors=True)
-    return reasons, {"ok": total - sum(statuses.values()), **dict(sorted(statuses.items()))}
+    return reasons, {"ok": total - sum(statuses.values()), **dict(sorted(statuses.items()))}, unknown

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import weakref
 
-import numpy as np
-
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
-from whyrank.errors import MissingExtra
 from whyrank.kernels.diversity import choose
 from whyrank.ranking.form import Floats, Numbers
+from whyrank.ranking.options import Options
 from whyrank.ranking.words import word_rows
 
 ALIKE = 0.6  # word overlap from which two reasons say the same
 OPPOSED = 0.5  # distance of sentiments from which two reasons on one subject contradict each other
-_cache: weakref.WeakKeyDictionary[Catalog, tuple[CSR, Floats]] = weakref.WeakKeyDictionary()
+_cache: weakref.WeakKeyDictionary[Catalog, CSR] = weakref.WeakKeyDictionary()
 
 
-def diversify(catalog: Catalog, numbers: Numbers, scores: Floats, n: int, diversity: float) -> tuple[Numbers, Floats]:
+def diversify(catalog: Catalog, numbers: Numbers, scores: Floats, n: int, options: Options) -> tuple[Numbers, Floats]:
     """Choose `n` of the ranked candidates of every row; rows are shorter (-1) where the rest repeats or contradicts."""
     if catalog not in _cache:
-        _cache[catalog] = word_rows(catalog), _sentiment(catalog)
-    words, sentiment = _cache[catalog]
-    return choose(numbers, scores, words.indptr, words.indices, sentiment, diversity, ALIKE, OPPOSED, n)
-
-
-def _sentiment(catalog: Catalog) -> Floats:
-    """Sentiments, or zeros (no contradictions are seen) without ratings and without the extra that reads words."""
-    try:
-        return catalog.sentiment
-    except MissingExtra:
-        return np.zeros(len(catalog.explanations), np.float32)
+        _cache[catalog] = word_rows(catalog)
+    words, limits = _cache[catalog], (options.per_aspect, options.consistent)
+    of_pool = (words.indptr, words.indices, catalog.sentiment, catalog.aspect, catalog.signs)
+    return choose(numbers, scores, *of_pool, *limits, options.diversity, ALIKE, OPPOSED, n)

@@ -1,4 +1,4 @@
-"""Evidence: who has said it, of this item, of items like it, and this user before."""
+"""Evidence: who says it about this item or the opposite, about items like it, and this user before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
-from whyrank.kernels.lookup import counts_at, counts_over
+from whyrank.kernels.backing import counts_of_people
+from whyrank.kernels.lookup import counts_over
 from whyrank.kernels.neighbours import neighbours
 from whyrank.ranking.form import Numbers
 
@@ -19,35 +20,65 @@ LIKE = 20  # how many items count as "like" an item
 _cache: weakref.WeakKeyDictionary[Catalog, tuple[CSR, dict[int, Numbers]]] = weakref.WeakKeyDictionary()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Evidence:
-    """How many training records hold the explanation."""
+    """Who says an explanation, and who says the opposite. `item`, `similar_items` and `user` count records."""
 
     item: int  # of this item
-    similar_items: int  # of the items most like it, by what is said of them
+    similar_items: int | None  # of the items most like it, by what people say about them; None: not counted
     user: int  # of this user
+    supporting: int  # people who say it about this item
+    opposing: int  # people who say the opposite about the same aspect of this item
+    agreeing: int  # people who say as much, good or bad, about the same aspect of this item
+    mentions: int  # people who mention the aspect of this item at all
+    user_aspect: int  # items of which this user mentions the aspect
+    latest: int | None  # when it was last said about this item; None: unknown
+
+    def as_dict(self) -> dict[str, int | None]:
+        return {name: getattr(self, name) for name in Evidence.__slots__}
 
 
 class EvidenceColumns(NamedTuple):
-    """Evidence of many (user, item, explanation) at once."""
+    """Evidence of many (user, item, explanation) at once; 0 in `latest` is unknown."""
 
     item: NDArray[np.int32]
-    similar_items: NDArray[np.int32]
+    similar_items: NDArray[np.int32] | None
     user: NDArray[np.int32]
+    supporting: NDArray[np.int32]
+    opposing: NDArray[np.int32]
+    agreeing: NDArray[np.int32]
+    mentions: NDArray[np.int32]
+    user_aspect: NDArray[np.int32]
+    user_items: NDArray[np.int32]  # how many items the user has records of
+    latest: NDArray[np.int64]
+    entries: NDArray[np.int64]  # where (item, explanation) stands in the relation, -1 where nobody says it
 
-    def one(self, at: int) -> Evidence:
-        return Evidence(int(self.item[at]), int(self.similar_items[at]), int(self.user[at]))
+    def listed(self) -> list[Evidence]:
+        """One by one."""
+        similar = [None] * len(self.item) if self.similar_items is None else self.similar_items.tolist()
+        counts = (self.user, self.supporting, self.opposing, self.agreeing, self.mentions, self.user_aspect)
+        latest = [time or None for time in self.latest.tolist()]
+        columns = zip(self.item.tolist(), similar, *(each.tolist() for each in counts), latest, strict=True)
+        return [Evidence(*row) for row in columns]
 
 
 def evidence(
     catalog: Catalog, users: Numbers, items: Numbers, explanations: Numbers, *, similar: bool = True
 ) -> EvidenceColumns:
     """Counts for aligned arrays of numbers; unknown users and items (-1) have none."""
-    return EvidenceColumns(
-        counts_at(*catalog.item_explanations, items, explanations),
-        _of_similar_items(catalog, items, explanations) if similar else np.zeros(len(items), np.int32),
-        counts_at(*catalog.user_explanations, users, explanations),
+    people = catalog.people
+    counts, entries = counts_of_people(
+        *(users, items, explanations, *catalog.item_explanations, people.supporting, *catalog.user_explanations),
+        *(catalog.aspect, catalog.signs, *people.item_aspects, people.praising, people.blaming),
+        *(*people.user_aspects, catalog.user_items.indptr),
     )
+    of_item, of_user, supporting, opposing, agreeing, mentions, user_aspect, user_items = counts
+    latest = np.zeros(len(users), np.int64)
+    if len(people.latest):
+        latest = np.where(entries >= 0, people.latest[np.maximum(entries, 0)], 0)
+    alike = _of_similar_items(catalog, items, explanations) if similar else None
+    said = (supporting, opposing, agreeing, mentions, user_aspect, user_items)
+    return EvidenceColumns(of_item, alike, of_user, *said, latest, entries)
 
 
 def similar_items(catalog: Catalog, items: Numbers) -> NDArray[np.int32]:
@@ -67,6 +98,9 @@ def similar_items(catalog: Catalog, items: Numbers) -> NDArray[np.int32]:
 
 
 def _of_similar_items(catalog: Catalog, items: Numbers, explanations: Numbers) -> NDArray[np.int32]:
-    distinct, group_of = np.unique(items, return_inverse=True)
+    if len(items) and (items == items[0]).all():  # one pair
+        distinct, group_of = items[:1], np.zeros(len(items), np.int64)
+    else:
+        distinct, group_of = np.unique(items, return_inverse=True)
     groups = similar_items(catalog, distinct)
     return counts_over(*catalog.item_explanations, groups, group_of, explanations)

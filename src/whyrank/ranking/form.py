@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,18 +35,30 @@ class Block(NamedTuple):
 class Scorer(Protocol):
     """What ranking knows of a model: score(user, item, explanation) = query . key + bonus.
 
-    User and item numbers may be -1 for unknown ones; their part of the query is then zero.
+    User and item numbers may be -1 for unknown ones; their part of the query is then zero. `mu` weighs the user's part
+    in models that have one; None: as the model does. Keys never depend on it, so one search serves every value.
     """
 
     def keys(self) -> Floats: ...
 
-    def queries(self, users: Numbers, items: Numbers) -> Floats: ...
+    def queries(self, users: Numbers, items: Numbers, mu: float | None = None) -> Floats: ...
 
-    def bonus(self, users: Numbers, items: Numbers, n: int) -> Bonus | None: ...
+    def bonus(self, users: Numbers, items: Numbers, n: int, mu: float | None = None) -> Bonus | None: ...
 
-    def bonus_parts(self, users: Numbers, items: Numbers) -> Mapping[str, Bonus]: ...
+    def bonus_parts(self, users: Numbers, items: Numbers, mu: float | None = None) -> Mapping[str, Bonus]: ...
 
     def blocks(self) -> tuple[Block, ...]: ...
+
+
+class Weight(TypedDict, total=False):
+    """The argument `mu`, or nothing."""
+
+    mu: float
+
+
+def given_mu(mu: float | None) -> Weight:
+    """The argument `mu` where it is given, so that models without one need not take it."""
+    return {} if mu is None else {"mu": mu}
 
 
 def rows(table: Floats, numbers: Numbers) -> Floats:

@@ -1,89 +1,195 @@
-"""What may be shown: options of a ranking, and what they mean for a given catalog."""
+"""What may be shown: options of a ranking, declared once.
+
+The command line, the request schemas of the service and, through them, the page are derived from the fields here, so
+this module imports nothing heavy.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from numbers import Real
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from functools import cache
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import numpy as np
-import polars as pl
-from numpy.typing import NDArray
-
-from whyrank.data.catalog import Catalog
 from whyrank.errors import ParameterError
 
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from whyrank.data.catalog import Catalog
+
 Polarity = Literal["any", "positive", "negative"]
+POLARITIES = ("any", "positive", "negative")
+Kind = Literal["switch", "choice", "whole", "number", "texts", "numbers"]
+
+
+class Declared(NamedTuple):
+    """A field of `Options`: what it does, what it takes, and what it is called on the command line."""
+
+    name: str
+    kind: Kind
+    default: Any
+    help: str
+    at_least: float | None
+    at_most: float | None
+    choices: tuple[str, ...]
+    flag: str
+
+
+def _option(
+    default: Any,
+    kind: Kind,
+    help: str,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    choices: tuple[str, ...] = (),
+    flag: str | None = None,
+) -> Any:
+    about = {
+        "kind": kind,
+        "help": help,
+        "at_least": at_least,
+        "at_most": at_most,
+        "choices": choices,
+        "flag": flag,
+    }
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=about)
+    return field(default=default, metadata=about)
 
 
 @dataclass(frozen=True)
 class Options:
     """How reasons are chosen, beyond their scores. All of it applies before ranking, not after.
 
-    grounded: only explanations that someone has said of the item.
-    polarity: "positive" shows nothing that speaks against the item (neutral explanations stay), "negative" only what
-        does ("disrecommend").
-    diversity: 0 ranks by score alone; towards 1 a reason that resembles those above it gives way. Above 0,
-        near-duplicates and contradictions never stand in one list.
-    specificity: score minus this times log-popularity, so that what everybody says steps back.
-    exclude: explanation ids that are never shown.
-    banned: words whose explanations are never shown.
-    boosts: additions to the scores of given explanation ids.
-    keep: a function from the table of explanations (id, text, popularity, sentiment) to a column of booleans.
+    By default reasons are true to the item: more people say them about the item than say the opposite, nothing speaks
+    against the item (neutral explanations stay), and no aspect comes twice; fewer reasons are better than poor ones.
+    `Options.plain()` ranks the whole pool, as evaluation does. `keep` is a function from the table of explanations (id,
+    text, popularity, sentiment) to a column of booleans.
+
+    >>> Options(polarity="negative").grounded
+    True
     """
 
-    grounded: bool = False
-    polarity: Polarity = "any"
-    diversity: float = 0.0
-    specificity: float = 0.0
-    exclude: Sequence[str] = ()
-    banned: Sequence[str] = ()
-    boosts: Mapping[str, float] = field(default_factory=dict)
+    grounded: bool = _option(True, "switch", "Only what people say about the item.")
+    backing: float = _option(
+        1.0,
+        "number",
+        "With grounded: more people say it than this times those who say the opposite about the same aspect; "
+        "0: anything somebody says.",
+        at_least=0,
+        at_most=100,
+    )
+    polarity: Polarity = _option(  # noqa: RUF009 - a field
+        "positive",
+        "choice",
+        "positive: nothing that speaks against the item; negative: only what does; any: everything.",
+        choices=POLARITIES,
+    )
+    per_aspect: int = _option(
+        1, "whole", "At most so many reasons of one aspect in a list; 0: no limit.", at_least=0, at_most=100
+    )
+    consistent: bool = _option(True, "switch", "Nothing in a list says the opposite of something else in it.")
+    diversity: float = _option(
+        0.0,
+        "number",
+        "0: by score alone; towards 1: reasons unlike each other; above 0 never two that say nearly the same.",
+        at_least=0,
+        at_most=1,
+    )
+    specificity: float = _option(
+        0.0,
+        "number",
+        "Score minus this times log-popularity, so that what everybody says steps back.",
+        at_least=-10,
+        at_most=10,
+    )
+    mu: float | None = _option(
+        None,
+        "number",
+        "Weight of the user's part of a score, for models that have one; the model's own unless given.",
+        at_least=0,
+        at_most=1,
+    )
+    exclude: Sequence[str] = _option((), "texts", "Explanation ids that are never shown.")
+    banned: Sequence[str] = _option((), "texts", "Words whose explanations are never shown.", flag="--ban")
+    boosts: Mapping[str, float] = _option(
+        {}, "numbers", "Added to the scores of explanations, by id: e00012=0.5.", flag="--boost"
+    )
     keep: Callable[[pl.DataFrame], pl.Series] | None = None
+
+    @classmethod
+    def plain(cls, **given: Any) -> Options:
+        """The whole pool ranked by score alone, but for what is given: as evaluation and experiments rank."""
+        return cls.of(
+            {"grounded": False, "backing": 0.0, "polarity": "any", "per_aspect": 0, "consistent": False} | given
+        )
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:
         """Options by name, as methods take them."""
+        if not given:
+            return _usual()
         unknown = [name for name in given if name not in cls.__dataclass_fields__]
         if unknown:
             raise ParameterError(f"no option {unknown[0]!r}; there are {', '.join(cls.__dataclass_fields__)}")
         return cls(**given)
 
+    @classmethod
+    @cache
+    def declared(cls) -> tuple[Declared, ...]:
+        """The fields that can be written down, which are all but `keep`."""
+        return tuple(
+            Declared(
+                each.name,
+                default={} if each.metadata["kind"] == "numbers" else each.default,
+                **{**each.metadata, "flag": each.metadata["flag"] or "--" + each.name.replace("_", "-")},
+            )
+            for each in fields(cls)
+            if each.metadata
+        )
+
     def __post_init__(self) -> None:
-        if self.polarity not in ("any", "positive", "negative"):
-            raise ParameterError(f"polarity is {self.polarity!r}; use 'any', 'positive' or 'negative'")
-        if not isinstance(self.diversity, Real) or not 0 <= self.diversity <= 1:
-            raise ParameterError(f"diversity is {self.diversity}; use a number from 0 to 1")
-        if not isinstance(self.specificity, Real) or not math.isfinite(self.specificity):
-            raise ParameterError(f"specificity is {self.specificity}; use a finite number")
-        for name in ("exclude", "banned"):
-            if isinstance(getattr(self, name), str | None):
-                raise ParameterError(f"{name} is {getattr(self, name)!r}; give a list of texts")
+        for each in self.declared():
+            value = getattr(self, each.name)
+            problem = _problem(value, each)
+            if problem:
+                raise ParameterError(f"{each.name} is {value!r}; {problem}")
         if not all(isinstance(word, str) and word.strip() for word in self.banned):
             raise ParameterError("banned holds an empty word, which would be in everything; leave it out")
 
     def allowed(self, catalog: Catalog) -> NDArray[np.bool_] | None:
         """Which explanations may be shown at all; None: every one."""
+        import numpy as np
+
         masks = []
         if self.polarity != "any":
-            sentiment = catalog.sentiment
-            masks.append(sentiment >= 0 if self.polarity == "positive" else sentiment < 0)
+            sided = catalog.favourable if self.polarity == "positive" else catalog.unfavourable
+            if sided is not None:
+                masks.append(sided)
         if self.exclude:
-            mask = np.ones(len(catalog.explanations), bool)
-            mask[catalog.explanations.numbers(self.exclude)] = False
+            mask = np.ones(len(catalog.explanations), np.bool_)
+            mask[catalog.explanations.numbers(list(self.exclude))] = False
             masks.append(mask)
         if self.banned:
             masks.append(~_mentions(catalog, self.banned))
         if self.keep is not None:
+            import polars as pl
+
             masks.append(pl.Series(self.keep(catalog.table())).cast(pl.Boolean).fill_null(False).to_numpy())
-        return np.logical_and.reduce(masks) if masks else None
+        return masks[0] if len(masks) == 1 else np.logical_and.reduce(masks) if masks else None
 
     def boost(self, catalog: Catalog) -> NDArray[np.float32] | None:
         """What is added to every explanation's score before ranking; None: nothing."""
         if not self.specificity and not self.boosts:
             return None
+        import numpy as np
+
         boost = -self.specificity * np.log(np.maximum(catalog.popularity, 0.5)).astype(np.float32)
         if self.boosts:
             numbers = catalog.explanations.numbers(list(self.boosts))
@@ -91,8 +197,38 @@ class Options:
         return boost.astype(np.float32)
 
 
+@cache
+def _usual() -> Options:
+    return Options()
+
+
+def _problem(value: object, about: Declared) -> str | None:
+    """What is wrong with a value, as the advice what to use instead."""
+    if value is None and about.default is None:
+        return None
+    if about.kind == "switch":
+        return None if isinstance(value, bool) else "use True or False"
+    if about.kind == "choice":
+        return None if value in about.choices else f"use {', '.join(map(repr, about.choices))}"
+    if about.kind == "texts":
+        listed = isinstance(value, Sequence) and not isinstance(value, str)
+        return None if listed and all(isinstance(each, str) for each in value) else "give a list of texts"  # type: ignore[attr-defined]
+    if about.kind == "numbers":
+        numbers = isinstance(value, Mapping) and all(isinstance(each, Real) for each in value.values())
+        return None if numbers else "give numbers by id"
+    whole = about.kind == "whole"
+    if not isinstance(value, Integral if whole else Real) or isinstance(value, bool) or not math.isfinite(value):
+        return "use a whole number" if whole else "use a finite number"
+    low, high = about.at_least, about.at_most
+    inside = (low is None or value >= low) and (high is None or value <= high)  # type: ignore[operator]
+    return None if inside else f"use a number from {low} to {high}"
+
+
 def _mentions(catalog: Catalog, words: Sequence[str]) -> NDArray[np.bool_]:
     """Explanations whose text holds one of the words, as a whole word in any case."""
+    import numpy as np
+    import polars as pl
+
     texts = catalog.text_of(np.arange(len(catalog.explanations)))
     escaped = "|".join(pl.select(pl.lit(pl.Series([word.strip() for word in words])).str.escape_regex()).to_series())
     return texts.str.contains(rf"(?i)(?:^|\W)(?:{escaped})(?:$|\W)").to_numpy()

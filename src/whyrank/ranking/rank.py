@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
+from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
+from whyrank.kernels.backing import backed, first_of_aspects
 from whyrank.ranking.diversity import diversify
-from whyrank.ranking.form import Floats, Numbers, Scorer
+from whyrank.ranking.form import Floats, Numbers, Scorer, given_mu
 from whyrank.ranking.options import Options
 from whyrank.ranking.request import Candidates
 from whyrank.ranking.search import Search
@@ -19,7 +21,8 @@ from whyrank.ranking.search import Search
 Kept = TypeVar("Kept")
 CHUNK = 8192  # pairs whose queries and lists are in memory at once
 WHOLE = 1 << 22  # scores of whole pools that are in memory at once, for models that need them
-PLAIN = Options()
+PLAIN = Options.plain()
+NO_MASK = np.empty(0, np.bool_)
 
 
 class Ranked(NamedTuple):
@@ -57,6 +60,11 @@ def check_count(n: int) -> None:
         raise ParameterError(f"n is {n!r}; use a whole number, at least 1")
 
 
+def check_mu(model: object, mu: float | None) -> None:
+    if mu is not None and not hasattr(model, "mu"):
+        raise ParameterError(f"{type(model).__name__} has no mu; leave it out")
+
+
 def rank(
     model: Ranker,
     users: Numbers,
@@ -67,6 +75,7 @@ def rank(
 ) -> Ranked:
     """The `n` best explanations of every pair, exactly; memory grows with the answer, not with the pool."""
     check_count(n)
+    check_mu(model, options.mu)
     n = min(n, len(model.catalog_.explanations))
     ranked = Ranked(np.empty((len(users), n), np.int32), np.empty((len(users), n), np.float32))
     allowed, boost = options.allowed(model.catalog_), options.boost(model.catalog_)
@@ -81,13 +90,13 @@ def rank(
 
 
 def rank_items(model: ItemRanker, users: Numbers, n: int, threads: int | None = None) -> Ranked:
-    """The `n` best items of every user among those the user has not interacted with."""
+    """The `n` best items of every user among those the user has not interacted with; -1 is somebody unknown."""
     seen = model.catalog_.user_items
     n = min(n, len(model.catalog_.items))
     ranked = Ranked(np.full((len(users), n), -1, np.int32), np.full((len(users), n), -np.inf, np.float32))
     for start in range(0, len(users), CHUNK):
         part = slice(start, start + CHUNK)
-        known = seen.take(users[part])
+        known = seen_by(seen, users[part])
         wanted = min(n + int(known.sizes().max(initial=0)), len(model.catalog_.items))
         numbers, scores = model.item_search().top(model.item_queries(users[part]), wanted, threads=threads)
         for row in range(len(numbers)):
@@ -95,6 +104,30 @@ def rank_items(model: ItemRanker, users: Numbers, n: int, threads: int | None = 
             ranked.numbers[start + row, : len(fresh)] = numbers[row, fresh]
             ranked.scores[start + row, : len(fresh)] = scores[row, fresh]
     return ranked
+
+
+def seen_by(user_items: CSR, users: Numbers) -> CSR:
+    """The items of some users; of somebody unknown (-1) none."""
+    found = user_items.take(np.maximum(users, 0))
+    if (users >= 0).all():
+        return found
+    sizes = np.where(users >= 0, found.sizes(), 0)
+    kept = np.repeat(users >= 0, found.sizes())
+    return CSR(np.concatenate([[0], np.cumsum(sizes)]), found.indices[kept], found.counts[kept])
+
+
+def grounded_candidates(
+    catalog: Catalog, items: Numbers, options: Options, allowed: NDArray[np.bool_] | None
+) -> Candidates:
+    """What people say about each item, as far as it is allowed and backed."""
+    said = catalog.item_explanations
+    if allowed is None and not options.backing:
+        return Candidates.of_rows(said, items)
+    people = catalog.people
+    of_items = (said.indptr, said.indices, people.supporting, catalog.aspect, catalog.signs)
+    of_aspects = (*people.item_aspects[:2], people.praising, people.blaming)
+    mask = NO_MASK if allowed is None else allowed
+    return Candidates(*backed(items, *of_items, *of_aspects, float(options.backing), mask))
 
 
 def _rank_chunk(
@@ -108,19 +141,50 @@ def _rank_chunk(
     whole: bool,
     threads: int | None,
 ) -> tuple[Numbers, Floats]:
-    wanted = n if not options.diversity else min(max(5 * n, 50), len(model.catalog_.explanations))
-    candidates = None
+    """Ask for more until every list is full or nothing is left, where not all that rank high may be shown."""
+    catalog = model.catalog_
+    pool, chosen = len(catalog.explanations), len(catalog.aspects) > 0 and (options.per_aspect or options.consistent)
+    wanted = min(max(5 * n, 50) if options.diversity else 4 * n if chosen else n, pool)
+    numbers, scores = np.full((len(users), n), -1, np.int32), np.full((len(users), n), -np.inf, np.float32)
+    rows = np.arange(len(users))
+    while len(rows):
+        found = _top(model, users[rows], items[rows], wanted, options, allowed, boost, whole, threads)
+        if options.diversity:
+            numbers[rows], scores[rows] = diversify(catalog, *found, n, options)
+        elif chosen:
+            numbers[rows], scores[rows] = first_of_aspects(
+                *(found[0], found[1], catalog.aspect, catalog.signs), options.per_aspect, options.consistent, n
+            )
+        else:
+            return found
+        if wanted == pool or not chosen:
+            break
+        rows = rows[(numbers[rows, -1] < 0) & (found[0][:, -1] >= 0)]
+        wanted = min(4 * wanted, pool)
+    return numbers, scores
+
+
+def _top(
+    model: Ranker,
+    users: Numbers,
+    items: Numbers,
+    n: int,
+    options: Options,
+    allowed: NDArray[np.bool_] | None,
+    boost: Floats | None,
+    whole: bool,
+    threads: int | None,
+) -> tuple[Numbers, Floats]:
+    """The best of what may be shown, by score alone."""
+    candidates, mu = None, given_mu(options.mu)
     if options.grounded:
-        candidates = Candidates.of_rows(model.catalog_.item_explanations, items)
-    numbers, scores = model.search().top(
-        model.queries(users, items),
-        wanted,
-        bonus=model.bonus(users, items, len(model.catalog_.explanations) if whole else wanted),
+        candidates, allowed = grounded_candidates(model.catalog_, items, options, allowed), None
+    return model.search().top(
+        model.queries(users, items, **mu),
+        n,
+        bonus=model.bonus(users, items, len(model.catalog_.explanations) if whole else n, **mu),
         allowed=allowed,
         boost=boost,
         candidates=candidates,
         threads=threads,
     )
-    if options.diversity:
-        return diversify(model.catalog_, numbers, scores, n, options.diversity)
-    return numbers, scores

@@ -1,149 +1,127 @@
-"""Reasons: ranked explanations with their texts, their evidence and the parts of their scores."""
+"""Reasons as objects and as tables: the columns of `explain`, formatted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import TypeAlias
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars.datatypes import DataType, DataTypeClass
 
-from whyrank.data.tables import as_table
-from whyrank.errors import DataError
-from whyrank.ranking.evidence import Evidence, evidence
-from whyrank.ranking.form import Bonus, Floats, Numbers
-from whyrank.ranking.options import Options
-from whyrank.ranking.rank import Ranked, Ranker, rank
+from whyrank.ranking.evidence import Evidence
+from whyrank.ranking.explain import Explained
 
-Pairs: TypeAlias = pl.DataFrame | Iterable[tuple[object, object]]
+TABLE: dict[str, DataType | DataTypeClass] = {
+    "user": pl.String,
+    "item": pl.String,
+    "status": pl.String,
+    "fallback": pl.String,
+    "rank": pl.Int32,
+}
+TABLE |= {"explanation": pl.String, "text": pl.String, "sentence": pl.String, "score": pl.Float32}
+TABLE |= {"said_of_item": pl.Int32, "said_by_user": pl.Int32, "supporting": pl.Int32, "opposing": pl.Int32}
+TABLE |= {"mentions": pl.Int32, "user_aspect": pl.Int32, "latest": pl.Int64, "aspect": pl.String, "polarity": pl.Int8}
+QUOTES = pl.List(pl.Struct({"text": pl.String, "source": pl.String, "time": pl.Int64}))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Reason:
     """An explanation as ranked for a pair."""
 
+    rank: int
     explanation: str
     text: str
+    sentence: str  # what can be shown to people; everything in it follows from the evidence
     score: float
     parts: dict[str, float]  # the score's parts: user, item, popularity (or interaction); they add up to the score
     evidence: Evidence
+    aspect: str | None  # what it is about
+    polarity: int  # 1: speaks for the item, -1: against it, 0: neither, or unknown
+    quotes: list[dict[str, object]]  # what people wrote: text, source, time; never who
+    fallback: str | None  # "unknown_user": ranked by the item and popularity alone
 
     def as_dict(self) -> dict[str, object]:
-        return asdict(self)
+        values: dict[str, object] = {name: getattr(self, name) for name in Reason.__slots__}
+        return values | {"evidence": self.evidence.as_dict()}
 
 
-def explain(model: Ranker, user: object, item: object, n: int, options: Options) -> list[Reason]:
-    """The reasons of one pair, best first."""
-    catalog = model.catalog_
-    users, items = catalog.users.numbers([user]), catalog.items.numbers([item])
-    return reasons(model, users, items, rank(model, users, items, n, options))[0]
+def reasons(found: Explained) -> list[list[Reason]]:
+    """Reasons as objects, pair by pair."""
+    catalog, numbers = found.catalog, found.explanation.tolist()
+    ids, texts, aspects = catalog.ids_listed, catalog.texts_listed, catalog.aspects_listed
+    names = list(found.parts)
+    shares = zip(*(values.tolist() for values in found.parts.values()), strict=True) if names else [()] * len(numbers)
+    fallbacks, rows = found.fallbacks(), found.row.tolist()
+    columns = zip(
+        *(
+            rows,
+            found.rank.tolist(),
+            numbers,
+            found.sentences(),
+            found.score.tolist(),
+            shares,
+            found.evidence.listed(),
+        ),
+        *(catalog.aspect[found.explanation].tolist(), found.polarity.tolist(), found.quotes()),
+        strict=True,
+    )
+    made: list[list[Reason]] = [[] for _ in found.users]
+    for row, rank, number, sentence, score, parts, evidence, aspect, polarity, quotes in columns:
+        of_score = dict(zip(names, parts, strict=True))
+        about = (aspects[aspect], polarity, quotes, fallbacks[row])
+        made[row].append(Reason(rank, ids[number], texts[number], sentence, score, of_score, evidence, *about))
+    return made
 
 
-def reasons(model: Ranker, users: Numbers, items: Numbers, ranked: Ranked) -> list[list[Reason]]:
-    """Ranked explanations as reasons, pair by pair."""
-    catalog = model.catalog_
-    row, place = np.nonzero(ranked.numbers >= 0)
-    numbers = ranked.numbers[row, place]
-    parts = score_parts(model, users, items, row, numbers, ranked.scores[row, place])
-    said = evidence(catalog, users[row], items[row], numbers)
-    made = [
-        Reason(id_, text, float(score), {name: float(values[at]) for name, values in parts.items()}, said.one(at))
-        for at, (id_, text, score) in enumerate(
-            zip(
-                catalog.explanations.terms(numbers).to_list(),
-                catalog.text_of(numbers).to_list(),
-                ranked.scores[row, place],
-                strict=True,
-            )
-        )
-    ]
-    bounds = np.searchsorted(row, np.arange(len(users) + 1))
-    return [made[bounds[pair] : bounds[pair + 1]] for pair in range(len(users))]
+def table(found: Explained, *, quotes: bool = False) -> pl.DataFrame:
+    """One row per reason, in the order of the pairs; one row without a reason for a pair that has none.
 
-
-def explain_many(model: Ranker, pairs: Pairs, n: int, options: Options) -> pl.DataFrame:
-    """One row per reason: user, item, rank, explanation, text, score and its evidence."""
-    frame = pair_table(pairs)
-    catalog = model.catalog_
-    users, items = catalog.users.numbers(frame["user"]), catalog.items.numbers(frame["item"])
-    return reason_table(model, frame, users, items, rank(model, users, items, n, options))
-
-
-def pair_table(pairs: Pairs) -> pl.DataFrame:
-    """Pairs in any form as a table of texts with columns user and item."""
-    if hasattr(pairs, "columns"):
-        pairs = as_table(pairs)
-    if not isinstance(pairs, pl.DataFrame):
-        listed = [tuple(pair) for pair in pairs]
-        if any(len(pair) != 2 for pair in listed):
-            raise DataError("not a pair", expected="(user, item)")
-        pairs = pl.DataFrame({"user": [str(u) for u, _ in listed], "item": [str(i) for _, i in listed]})
-    for name in ("user", "item"):
-        if name not in pairs.columns:
-            raise DataError("missing column", column=name, expected="user and item")
-    return pairs.select(pl.col("user", "item").cast(pl.String))
-
-
-def reason_table(
-    model: Ranker,
-    pairs: pl.DataFrame,
-    users: Numbers,
-    items: Numbers,
-    ranked: Ranked,
-    *,
-    similar: bool = True,
-) -> pl.DataFrame:
-    """Ranked explanations of pairs as a table; `similar` counts what was said of similar items, which takes longest."""
-    catalog = model.catalog_
-    row, place = np.nonzero(ranked.numbers >= 0)
-    numbers = ranked.numbers[row, place]
-    said = evidence(catalog, users[row], items[row], numbers, similar=similar)
-    return pl.DataFrame(
+    `status` says what came of a pair: ok, no_reason or unknown_item; `fallback` is unknown_user where the user is.
+    """
+    catalog, said = found.catalog, found.evidence
+    columns: dict[str, object] = {
+        "rank": found.rank,
+        "explanation": catalog.explanations.terms(found.explanation),
+        "text": catalog.text_of(found.explanation),
+        "sentence": found.sentences(),
+        "score": found.score,
+        "said_of_item": said.item,
+        "said_by_user": said.user,
+        "supporting": said.supporting,
+        "opposing": said.opposing,
+        "mentions": said.mentions,
+        "user_aspect": said.user_aspect,
+        "latest": pl.Series(said.latest, dtype=pl.Int64).replace(0, None),
+        "aspect": pl.Series(catalog.aspects_listed, dtype=pl.String).gather(
+            catalog.aspect[found.explanation] % (len(catalog.aspects) + 1)
+        ),
+        "polarity": found.polarity,
+    }
+    schema = dict(TABLE)
+    if said.similar_items is not None:
+        columns["said_of_similar_items"], schema["said_of_similar_items"] = said.similar_items, pl.Int32
+    if quotes:
+        columns["quotes"], schema["quotes"] = pl.Series(found.quotes(), dtype=QUOTES), QUOTES
+    row, place = _with_the_rest(found)
+    pairs = pl.DataFrame(
         {
-            "user": pairs["user"].gather(row),
-            "item": pairs["item"].gather(row),
-            "rank": (place + 1).astype(np.int32),
-            "explanation": catalog.explanations.terms(numbers),
-            "text": catalog.text_of(numbers),
-            "score": ranked.scores[row, place],
-            "said_of_item": said.item,
-            "said_of_similar_items": said.similar_items,
-            "said_by_user": said.user,
+            "user": pl.Series(found.user_ids, dtype=pl.String),
+            "item": pl.Series(found.item_ids, dtype=pl.String),
+            "status": pl.Series(found.statuses(), dtype=pl.String),
+            "fallback": pl.Series(found.fallbacks(), dtype=pl.String),
         }
     )
+    listed = pl.DataFrame(columns)
+    whole = pairs[row].hstack(listed if place is None else listed.select(pl.all().gather(place)))
+    return whole.select(pl.col(name).cast(kind) for name, kind in schema.items())
 
 
-def score_parts(
-    model: Ranker, users: Numbers, items: Numbers, row: NDArray[np.int64], explanations: Numbers, scores: Floats
-) -> dict[str, NDArray[np.float32]]:
-    """Whose part of each score is how large: of the dot product block by block, of the bonus as the model divides it.
-
-    `row` says to which pair each explanation belongs. What is left over has the name "bonus".
-    """
-    products = model.queries(users, items)[row] * model.search().keys[explanations]
-    parts: dict[str, NDArray[np.float32]] = {}
-    start, rest = 0, scores
-    for block in model.blocks():
-        part = products[:, start : start + block.width].sum(1)
-        parts[block.name] = parts[block.name] + part if block.name in parts else part
-        start, rest = start + block.width, rest - part
-    for name, bonus in model.bonus_parts(users, items).items():
-        part = bonus_of(bonus, row, explanations)
-        parts[name] = parts[name] + part if name in parts else part
-        rest = rest - part
-    if np.abs(rest).max(initial=0) > 1e-4 * (1 + np.abs(scores).max(initial=0)):
-        parts["bonus"] = rest
-    return parts
-
-
-def bonus_of(bonus: Bonus, row: NDArray[np.int64], explanations: Numbers) -> NDArray[np.float32]:
-    """What a bonus adds to an explanation of a row, 0 where it has none."""
-    if not len(bonus.values):
-        return np.zeros(len(row), np.float32)
-    pool = np.int64(max(bonus.explanations.max(), explanations.max(initial=0)) + 1)
-    there = np.repeat(np.arange(len(bonus.indptr) - 1), np.diff(bonus.indptr)) * pool + bonus.explanations
-    wanted = row * pool + explanations
-    place = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
-    return np.where(there[place] == wanted, bonus.values[place], np.float32(0))
+def _with_the_rest(found: Explained) -> tuple[NDArray[np.int64], pl.Series | None]:
+    """The pair of every row of a table, and its reason: null for pairs without one; None: all have one."""
+    without = np.flatnonzero(np.diff(found.starts) == 0)
+    if not len(without):
+        return found.row, None
+    row = np.insert(found.row, found.starts[without], without)
+    place = pl.Series(np.cumsum(np.isin(row, without, invert=True)) - 1, dtype=pl.Int64)
+    return row, place.set(pl.Series(np.isin(row, without)), None)

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from whyrank.data.catalog import Catalog
 from whyrank.errors import ParameterError
-from whyrank.ranking.form import Floats, Numbers
-from whyrank.ranking.joint import PartBound, top_pairs
+from whyrank.kernels.backing import first_of_aspects
+from whyrank.ranking.explain import bonus_of, explained
+from whyrank.ranking.form import Floats, Numbers, given_mu
+from whyrank.ranking.joint import PartBound, TopPairs, top_pairs
 from whyrank.ranking.options import Options
-from whyrank.ranking.rank import ItemRanker, Ranked, check_count, rank, rank_items
-from whyrank.ranking.reasons import Reason, bonus_of, reasons
+from whyrank.ranking.rank import (
+    ItemRanker,
+    Ranked,
+    check_count,
+    check_mu,
+    grounded_candidates,
+    rank,
+    rank_items,
+    seen_by,
+)
+from whyrank.ranking.reasons import Reason, reasons
 from whyrank.ranking.request import Candidates
+from whyrank.ranking.sentences import Templates
 
 KEPT = 16  # values of mu whose bounds of items are kept
 
@@ -24,9 +39,10 @@ class Recommendation:
     item: str
     score: float
     reasons: list[Reason]
+    fallback: str | None = None  # "unknown_user": by what is left of scores without the user
 
     def as_dict(self) -> dict[str, object]:
-        return asdict(self)
+        return vars(self) | {"reasons": [each.as_dict() for each in self.reasons]}
 
 
 @dataclass(frozen=True)
@@ -39,78 +55,138 @@ class RecommendedPair:
     reason: Reason
 
     def as_dict(self) -> dict[str, object]:
-        return asdict(self)
+        return vars(self) | {"reason": self.reason.as_dict()}
 
 
-def recommend(model: ItemRanker, user: object, n: int, how_many: int, options: Options) -> list[Recommendation]:
-    """The paper's two steps: the best items, then the best reasons for each."""
+def recommend(
+    model: ItemRanker,
+    user: object,
+    n: int,
+    how_many: int,
+    options: Options,
+    templates: Templates | None = None,
+) -> list[Recommendation]:
+    """The paper's two steps: the best items, then the best reasons for each; for an unknown user without their part."""
     check_count(n)
-    users = model.catalog_.users.numbers([user])
+    users = model.catalog_.users.numbers([user], missing="negative")
     ranked = rank_items(model, users, n)
     items = ranked.numbers[0][ranked.numbers[0] >= 0]
     scores = ranked.scores[0][: len(items)]
-    repeated = np.repeat(users, len(items))
+    ids = model.catalog_.items.terms(items).to_list()
     found: list[list[Reason]] = [[] for _ in items]
     if how_many > 0:
-        found = reasons(model, repeated, items, rank(model, repeated, items, how_many, options))
-    ids = model.catalog_.items.terms(items).to_list()
-    return [Recommendation(*each) for each in zip(ids, scores.tolist(), found, strict=True)]
+        repeated = np.repeat(users, len(items))
+        lists = rank(model, repeated, items, how_many, options)
+        named = ([str(user)] * len(ids), ids)
+        found = reasons(explained(model, named, (repeated, items), lists, options, similar=True, templates=templates))
+    fallback = "unknown_user" if users[0] < 0 else None
+    return [Recommendation(*each, fallback) for each in zip(ids, scores.tolist(), found, strict=True)]
 
 
-def recommend_pairs(model: ItemRanker, user: object, n: int, weight: float, options: Options) -> list[RecommendedPair]:
+def recommend_pairs(
+    model: ItemRanker,
+    user: object,
+    n: int,
+    weight: float,
+    options: Options,
+    templates: Templates | None = None,
+) -> list[RecommendedPair]:
     """The paper's Top(u, M) over all (item, explanation) pairs, exactly, without looking at all of them."""
+    best = top_items_and_reasons(model, user, n, weight, options)
+    ids = model.catalog_.items.terms(best.items).to_list()
+    named = ([str(user)] * len(ids), ids)
+    found = reasons(
+        explained(model, named, (best.users, best.items), best.ranked, options, similar=True, templates=templates)
+    )
+    columns = zip(ids, best.scores.tolist(), best.item_scores.tolist(), found, strict=True)
+    return [RecommendedPair(item, score, of_item, each[0]) for item, score, of_item, each in columns]
+
+
+class BestPairs(NamedTuple):
+    """Items and reasons that were ranked together, by number, best first."""
+
+    users: Numbers
+    items: Numbers
+    ranked: Ranked  # one explanation each
+    scores: Floats
+    item_scores: Floats
+
+
+def top_items_and_reasons(model: ItemRanker, user: object, n: int, weight: float, options: Options) -> BestPairs:
+    """The best pairs of an item and a reason; of one item no more reasons of an aspect than one list may have."""
     check_count(n)
+    check_mu(model, options.mu)
     if not 1e-37 < weight < 1e37:
         raise ParameterError(f"weight is {weight}; use a number above 0 that float32 can hold")
     if options.diversity:
         raise ParameterError("pairs that are ranked together go by their scores alone; leave out diversity")
-    catalog = model.catalog_
-    boost = options.boost(catalog)
-    users = catalog.users.numbers([user])
+    catalog, mu = model.catalog_, given_mu(options.mu)
+    allowed, boost = options.allowed(catalog), options.boost(catalog)
+    users = catalog.users.numbers([user], missing="negative")
     item_scores = (model.item_keys() @ model.item_queries(users)[0]).astype(np.float32)
+    bounds = _bounds(model, users, options.mu) if boost is None else None
 
     def with_user(items: Numbers) -> tuple[Numbers, Numbers]:
         return np.repeat(users, len(items)), items
 
-    best = top_pairs(
-        item_scores,
-        lambda items: model.queries(*with_user(items)),
-        model.search(),
-        n,
-        weight=weight,
-        excluded=catalog.user_items.row(int(users[0])),
-        bounds=_bounds(model, users) if boost is None else None,
-        bonus_of=lambda items: model.bonus(*with_user(items), n),
-        allowed=options.allowed(catalog),
-        boost=boost,
-        candidates_of=(lambda items: Candidates.of_rows(catalog.item_explanations, items))
-        if options.grounded
-        else None,
-    )
-    ranked = Ranked(best.explanations[:, None], _scores(model, *with_user(best.items), best.explanations, boost))
-    found = reasons(model, *with_user(best.items), ranked)
-    ids = catalog.items.terms(best.items).to_list()
-    scores, of_items = best.scores.tolist(), item_scores[best.items].tolist()
-    return [
-        RecommendedPair(item, score, of_item, each[0])
-        for item, score, of_item, each in zip(ids, scores, of_items, found, strict=True)
-    ]
+    def candidates(items: Numbers) -> Candidates:
+        return grounded_candidates(catalog, items, options, allowed)
+
+    wanted = n
+    while True:
+        best = top_pairs(
+            item_scores,
+            lambda items: model.queries(*with_user(items), **mu),
+            model.search(),
+            wanted,
+            weight=weight,
+            excluded=seen_by(catalog.user_items, users).row(0),
+            bounds=bounds,
+            bonus_of=lambda items: model.bonus(*with_user(items), wanted, **mu),  # noqa: B023 - used at once
+            allowed=allowed,
+            boost=boost,
+            candidates_of=candidates if options.grounded else None,
+        )
+        kept = _fit_to_show(catalog, best, options)[:n]
+        if len(kept) == n or len(best.items) < wanted:
+            break
+        wanted *= 4
+    items, explanations = best.items[kept], best.explanations[kept]
+    scores = _scores(model, *with_user(items), explanations, boost, options.mu)
+    return BestPairs(*with_user(items), Ranked(explanations[:, None], scores), best.scores[kept], item_scores[items])
 
 
-def _scores(model: ItemRanker, users: Numbers, items: Numbers, explanations: Numbers, boost: Floats | None) -> Floats:
+def _fit_to_show(catalog: Catalog, best: TopPairs, options: Options) -> NDArray[np.int64]:
+    """Which of the pairs remain when the reasons of every item are chosen as those of a list."""
+    if not len(catalog.aspects) or not (options.per_aspect or options.consistent):
+        return np.arange(len(best.items))
+    order = np.argsort(best.items, kind="stable")
+    kept = []
+    for places in np.split(order, np.flatnonzero(np.diff(best.items[order])) + 1):
+        numbers = best.explanations[places][None, :]
+        limits = (catalog.aspect, catalog.signs, options.per_aspect, options.consistent)
+        chosen = first_of_aspects(numbers, best.scores[places][None, :], *limits, len(places))[0][0]
+        kept.append(places[np.isin(numbers[0], chosen[chosen >= 0])])
+    return np.sort(np.concatenate(kept))
+
+
+def _scores(
+    model: ItemRanker, users: Numbers, items: Numbers, explanations: Numbers, boost: Floats | None, mu: float | None
+) -> Floats:
     """The score of one explanation for each pair, in a column."""
-    scores = model.search().scores(model.queries(users, items), explanations[:, None], boost=boost)
-    bonus = model.bonus(users, items, 1)
+    weight = given_mu(mu)
+    scores = model.search().scores(model.queries(users, items, **weight), explanations[:, None], boost=boost)
+    bonus = model.bonus(users, items, 1, **weight)
     return scores if bonus is None else scores + bonus_of(bonus, np.arange(len(users)), explanations)[:, None]
 
 
-def _bounds(model: ItemRanker, users: Numbers) -> Floats | None:
+def _bounds(model: ItemRanker, users: Numbers, mu: float | None) -> Floats | None:
     """What no reason's score exceeds, per item, where scores are a user's part plus an item's part.
 
     The item's part is the same for all users, so it is kept. Elsewhere the search's own bounds serve.
     """
-    blocks, nobody = model.blocks(), np.full(1, -1, np.int32)
-    of_user = model.bonus_parts(users, nobody).get("user")
+    blocks, nobody, weight = model.blocks(), np.full(1, -1, np.int32), given_mu(mu)
+    of_user = model.bonus_parts(users, nobody, **weight).get("user")
     if [block.name for block in blocks[:2]] != ["user", "item"] or (
         of_user is None and model.bonus(users[:0], users[:0], 1) is not None
     ):
@@ -120,10 +196,10 @@ def _bounds(model: ItemRanker, users: Numbers) -> Floats | None:
     def items_best() -> Floats:
         everyone = np.arange(len(model.catalog_.items), dtype=np.int32)
         unknown = np.repeat(nobody, len(everyone))
-        bonus = model.bonus_parts(unknown, everyone).get("item")
-        return PartBound(keys, range(width, width + other))(model.queries(unknown, everyone), bonus)
+        bonus = model.bonus_parts(unknown, everyone, **weight).get("item")
+        return PartBound(keys, range(width, width + other))(model.queries(unknown, everyone, **weight), bonus)
 
-    mu, by_mu = getattr(model, "mu", None), model.kept("bounds", dict[object, Floats])
+    mu, by_mu = getattr(model, "mu", None) if mu is None else mu, model.kept("bounds", dict[object, Floats])
     items_part = by_mu.get(mu)  # held here: other threads may clear what is kept
     if items_part is None:
         items_part = items_best()
@@ -131,5 +207,7 @@ def _bounds(model: ItemRanker, users: Numbers) -> Floats | None:
             by_mu.clear()
         by_mu[mu] = items_part
     rest = [*range(width), *range(width + other, keys.shape[1])]
-    users_part = model.kept("user's part", lambda: PartBound(keys, rest))(model.queries(users, nobody), of_user)
+    users_part = model.kept("user's part", lambda: PartBound(keys, rest))(
+        model.queries(users, nobody, **weight), of_user
+    )
     return np.nextafter(items_part + users_part[0], np.float32(np.inf))

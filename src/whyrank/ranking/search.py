@@ -87,6 +87,7 @@ class Search:
         self._ranks[self._by_rank] = np.arange(len(keys), dtype=np.int32)
         self._bases: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
         self._views: OrderedDict[bytes, View] = OrderedDict()
+        self._borrowed: set[bytes] = set()  # constants whose view has the layout of others
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -266,13 +267,20 @@ class Search:
             plain = True
         with self._lock:
             view = self._views.pop(constants, None)
+            if view is not None and constants in self._borrowed and len(rows) >= MANY:
+                view = None
             if view is None:
                 own = base if plain else self._base(constants)
-                layout = Layout(self._prepared, own, np.median(request.measures[rows, :2], axis=0), self._ranks)
+                if self._views and len(rows) < MANY:  # any layout serves: a new one takes as long as many queries
+                    layout = next(reversed(self._views.values())).layout
+                    self._borrowed.add(constants)
+                else:
+                    layout = Layout(self._prepared, own, np.median(request.measures[rows, :2], axis=0), self._ranks)
+                    self._borrowed.discard(constants)
                 view = View(layout, own, self.memory // 4)
             self._views[constants] = view
             while len(self._views) > 1 and self.nbytes > self.memory:
-                self._views.popitem(last=False)
+                self._borrowed.discard(self._views.popitem(last=False)[0])
         return view if plain else View(view.layout, base, self.memory // 4)
 
     def _through(self, request: Request, view: View, rows: NDArray[np.int64], threads: int | None) -> tuple[int, int]:

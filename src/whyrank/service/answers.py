@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from whyrank.models import Model
-from whyrank.ranking.evidence import evidence
+from whyrank.ranking import explain as ranking
+from whyrank.ranking.explain import Explained
 from whyrank.ranking.form import Floats, Numbers
 from whyrank.ranking.options import Options
-from whyrank.ranking.rank import Ranked, rank, rank_items
-from whyrank.ranking.reasons import score_parts
+from whyrank.ranking.rank import rank_items
+from whyrank.ranking.reasons import reasons
 from whyrank.service.problems import Problem
-from whyrank.service.schemas import (
-    ExplainMany,
-    ExplainOne,
-    ListOptions,
-    RankOptions,
-    RecommendRequest,
-    ShownOptions,
-)
-from whyrank.service.shelf import Loaded, own_mu
+from whyrank.service.schemas import ExplainMany, ExplainOne, RankOptions, RecommendRequest, options_of
+from whyrank.service.shelf import Loaded
 
 Document = dict[str, Any]
 Models = dict[str, Loaded]
@@ -33,11 +27,24 @@ class Chosen(NamedTuple):
     """A model as one request uses it."""
 
     loaded: Loaded
-    model: Model
+    mu: float | None  # None: the model's own, or none at all
+
+    @property
+    def model(self) -> Model:
+        return self.loaded.model
 
     @property
     def head(self) -> Document:
-        return {"model": self.loaded.id, "mu": own_mu(self.model)}
+        return {"model": self.loaded.id, "mu": self.loaded.mu if self.mu is None else self.mu}
+
+    def fitting(self, options: Options) -> Options:
+        """Options as this model takes them: `mu` only if it has one."""
+        return replace(options, mu=self.mu)
+
+
+def chosen_of(loaded: Loaded, mu: float | None) -> Chosen:
+    """Bounds of items are kept for every value of mu, so it comes in steps of 0.01."""
+    return Chosen(loaded, None if mu is None or loaded.mu is None else round(mu, 2))
 
 
 def find(models: Models, id_: str | None) -> Loaded:
@@ -55,7 +62,7 @@ def choose(models: Models, asked: RankOptions) -> tuple[Chosen, Chosen | None]:
     if len(found) == 2 and found[0] is found[1]:
         raise Problem("invalid-request", 422, "compare names the same model; name another one")
     check_mu(asked.mu, found)
-    first, *rest = [Chosen(each, each.at(asked.mu)) for each in found]
+    first, *rest = [chosen_of(each, asked.mu) for each in found]
     return first, rest[0] if rest else None
 
 
@@ -81,7 +88,7 @@ def recommend(models: Models, asked: RecommendRequest) -> Document:
     """The answer of POST /v1/recommend."""
     first, second = choose(models, asked)
     ranker = item_ranker(models, asked.items_by, first.loaded)
-    by = Chosen(ranker, ranker.at(asked.mu))
+    by = chosen_of(ranker, asked.mu)
     number = int(by.model.catalog_.users.numbers([asked.user], missing="negative")[0])
     items, scores = best_items(by.model, number, asked.n)
     ids = by.model.catalog_.items.terms(items).to_list()
@@ -112,18 +119,6 @@ def recommend(models: Models, asked: RecommendRequest) -> Document:
     }
 
 
-def options_of(asked: ShownOptions) -> Options:
-    """The library's options."""
-    return Options(
-        grounded=asked.grounded,
-        polarity=asked.polarity,
-        diversity=asked.diversity if isinstance(asked, ListOptions) else 0.0,
-        specificity=asked.specificity,
-        exclude=tuple(asked.exclude),
-        banned=tuple(asked.banned),
-    )
-
-
 def item_ranker(models: Models, id_: str | None, first: Loaded) -> Loaded:
     """The model that ranks items: the one named, the model itself, or another one that can, best of the same data."""
     if id_ is not None:
@@ -140,11 +135,7 @@ def item_ranker(models: Models, id_: str | None, first: Loaded) -> Loaded:
 
 def best_items(model: Model, user: int, n: int) -> tuple[Numbers, Floats]:
     """Items the user has not met, best first; for an unknown user (-1) by what is left of the score without them."""
-    users, n = np.array([user], np.int32), min(n, len(model.catalog_.items))
-    if user >= 0:
-        numbers, scores = rank_items(model, users, n, 1)
-    else:
-        numbers, scores = model.item_search().top(model.item_queries(users), n, threads=1)
+    numbers, scores = rank_items(model, np.array([user], np.int32), n, 1)
     found = numbers[0] >= 0
     return numbers[0][found], scores[0][found]
 
@@ -152,65 +143,21 @@ def best_items(model: Model, user: int, n: int) -> tuple[Numbers, Floats]:
 def _results(
     chosen: Chosen, users: Sequence[str], items: Sequence[str], n: int, options: Options, similar: bool
 ) -> list[Document]:
-    """The reasons of every pair, in order; unknown users have no part in the scores, unknown items have no reasons."""
-    catalog = chosen.model.catalog_
-    user_numbers = catalog.users.numbers(users, missing="negative")
-    item_numbers = catalog.items.numbers(items, missing="negative")
-    known = np.flatnonzero(item_numbers >= 0)
-    by_pair: dict[int, list[Document]] = {}
-    if len(known):
-        of_users, of_items = user_numbers[known], item_numbers[known]
-        ranked = rank(chosen.model, of_users, of_items, n, options, 1)
-        by_pair = dict(zip(known.tolist(), reason_rows(chosen, of_users, of_items, ranked, similar), strict=True))
-    results = []
-    for at, (user, item, number) in enumerate(zip(users, items, user_numbers.tolist(), strict=True)):
-        shown = by_pair.get(at, [])
-        status = "ok" if shown else "no_reason" if at in by_pair else "unknown_item"
-        fallback = "unknown_user" if number < 0 and at in by_pair else None
-        results.append({"user": user, "item": item, "status": status, "fallback": fallback, "reasons": shown})
-    return results
+    """The reasons of every pair, in order."""
+    pairs = list(zip(users, items, strict=True))
+    found = ranking.explain(chosen.model, pairs, chosen.fitting(options), n, similar=similar, threads=1)
+    named = ("user", "item", "status", "fallback", "reasons")
+    rows = zip(users, items, found.statuses(), found.fallbacks(), reason_rows(chosen, found), strict=True)
+    return [dict(zip(named, row, strict=True)) for row in rows]
 
 
-def reason_rows(chosen: Chosen, users: Numbers, items: Numbers, ranked: Ranked, similar: bool) -> list[list[Document]]:
-    """Ranked explanations as JSON, pair by pair.
-
-    As the library's `reasons`, but straight to plain values: gathering texts column by column and making objects first
-    takes three times as long for one pair.
-    """
-    loaded, model = chosen
-    row, place = np.nonzero(ranked.numbers >= 0)
-    numbers, scores = ranked.numbers[row, place], ranked.scores[row, place]
-    parts = score_parts(model, users, items, row, numbers, scores)
-    said = evidence(model.catalog_, users[row], items[row], numbers, similar=similar)
-    ids = model.catalog_.explanations.ids
-    texts = ids if model.catalog_.texts is None else model.catalog_.texts
-    columns = zip(
-        row.tolist(),
-        place.tolist(),
-        numbers.tolist(),
-        scores.tolist(),
-        zip(*(values.tolist() for values in parts.values()), strict=True) if parts else itertools.repeat(()),
-        said.item.tolist(),
-        said.similar_items.tolist() if similar else itertools.repeat(None),
-        said.user.tolist(),
-        loaded.sentiments(numbers),
-        strict=False,
-    )
-    made: list[list[Document]] = [[] for _ in users]
-    for pair, at, number, score, shares, of_item, of_similar, by_user, sentiment in columns:
-        made[pair].append(
-            {
-                "rank": at + 1,
-                "explanation": ids[number],
-                "text": texts[number],
-                "score": score,
-                "parts": dict(zip(parts, shares, strict=True)),
-                "evidence": {"item": of_item, "similar_items": of_similar, "user": by_user},
-                "sentiment": sentiment,
-                "other_rank": None,
-            }
-        )
-    return made
+def reason_rows(chosen: Chosen, found: Explained) -> list[list[Document]]:
+    """Reasons as JSON, pair by pair."""
+    sentiments = iter(chosen.loaded.sentiments(found.explanation))
+    return [
+        [{**each.as_dict(), "sentiment": next(sentiments), "other_rank": None} for each in listed]
+        for listed in reasons(found)
+    ]
 
 
 def _mark(one: list[Document], two: list[Document]) -> None:

@@ -12,11 +12,11 @@ from fastapi import FastAPI, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from whyrank.data.names import read_named
 from whyrank.parent import end_with_parent
 from whyrank.service import routes, routes_study
 from whyrank.service.guard import Guard
 from whyrank.service.measures import Measures
-from whyrank.service.names import read_named
 from whyrank.service.pages import add_page
 from whyrank.service.problems import ProblemDocument, add_handlers, documented
 from whyrank.service.routes import answer

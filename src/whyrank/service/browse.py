@@ -62,7 +62,7 @@ def explanations(loaded: Loaded, query: str, limit: int, offset: int, sort: str,
     found = search(texts, query, catalog.popularity)
     sentiment = loaded.sentiment
     if polarity != "any" or sort in ("positive", "negative"):
-        sentiment = catalog.sentiment  # raises MissingExtra where there is none
+        sentiment = catalog.sentiment
     if polarity != "any" and sentiment is not None:
         found = found[sentiment[found] > 0 if polarity == "positive" else sentiment[found] < 0]
     if sort == "text":

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import anyio
-import numpy as np
 from fastapi import APIRouter, Body, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -160,7 +159,7 @@ def _is_light(state: State, body: ask.ExplainOne | ask.ExplainMany) -> bool:
     """Whether few pairs are asked for, with nothing that goes through all explanations, or all ids for the nearest."""
     if len(body.pairs) * (2 if body.compare else 1) > INLINE:
         return False
-    if body.similar or body.diversity or body.banned or body.exclude or body.polarity != "any":
+    if body.similar or body.diversity or body.banned or body.exclude or body.boosts:
         return False
     loaded = answers.find(state.shelf.models, body.model)
     items = [pair.item for pair in body.pairs]
@@ -173,7 +172,6 @@ def _loaded(request: Request, model: str | None) -> Loaded:
 
 def _model(loaded: Loaded, problem: str | None) -> dict[str, object]:
     model, catalog = loaded.model, loaded.model.catalog_
-    rated = not np.isnan(catalog.mean_rating).all()
     return {
         "id": loaded.id,
         "name": type(model).__name__,
@@ -189,7 +187,7 @@ def _model(loaded: Loaded, problem: str | None) -> dict[str, object]:
             "triplets": int(catalog.popularity.sum()),
             "pairs": len(catalog.user_items.indices),
         },
-        "sentiment": None if loaded.sentiment is None else "ratings" if rated else "words",
+        "sentiment": catalog.sentiment_source,
         "data": model.data_digest_,
         "version": __version__,
         "loaded": loaded.since,

@@ -54,7 +54,7 @@ async def create_study(request: Request, body: ask.StudyRequest) -> Response:
     given = body.model_dump(include={"grounded", "polarity", "diversity", "specificity"})
     size = {"count": body.cases, "n": body.n, "seed": body.seed}
     try:
-        draw = partial(_draw, state.cases, first, second, **size, options=Options(**given))
+        draw = partial(_draw, state.cases, first, second, **size, options=Options.plain(**given))
         made = await anyio.to_thread.run_sync(draw, limiter=state.threads)
     except DataError as error:
         raise Problem("no-test-pairs", 422, str(error)) from error

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model, model_validator
+
+from whyrank.ranking.options import Declared, Options
 
 MAX_PAIRS = 1000
 MAX_BANNED = 2000  # characters
-SIMILAR = "count what was said of similar items too; slow when an item is asked for first"
+SIMILAR = "count what people say about similar items too; slow when an item is asked for first"
 
 
 def _printable(text: str) -> str:
@@ -46,31 +48,50 @@ class Asked(BaseModel):
         return value
 
 
-class ShownOptions(Asked):
-    """Which reasons may be shown, and what their scores become, as in the library."""
+def _field(about: Declared) -> tuple[Any, Any]:
+    """An option of the library as a field of a request."""
+    kinds: dict[str, Any] = {"switch": bool, "whole": int, "number": float, "texts": list[Id], "numbers": Boosts}
+    kinds["choice"] = Literal[about.choices] if about.choices else str
+    rules: dict[str, Any] = {"ge": about.at_least, "le": about.at_most}
+    if about.kind == "number":
+        rules["allow_inf_nan"] = False
+    if about.kind in ("texts", "numbers"):
+        rules["max_length"] = MOST[about.name]
+    kind = Words if about.name == "banned" else kinds[about.kind]
+    bounded: Any = Annotated[kind, Field(**{name: rule for name, rule in rules.items() if rule is not None})]
+    default = [] if about.kind == "texts" else about.default
+    return bounded | None if about.default is None else bounded, Field(default, description=about.help)
 
-    grounded: bool = Field(True, description="only what someone has said of the item")
-    polarity: Polarity = Field("any", description="negative: reasons against the item")
-    specificity: float = Field(0.0, ge=-10, le=10, allow_inf_nan=False, description="minus this times log-popularity")
-    exclude: list[Id] = Field([], max_length=1000, description="explanation ids that are never shown")
-    banned: Words = Field([], max_length=100, description="words whose explanations are never shown")
+
+def _options(without: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {each.name: _field(each) for each in Options.declared() if each.name not in without}
 
 
-class ListOptions(ShownOptions):
-    """How the reasons of a list are chosen."""
+MOST = {"exclude": 1000, "banned": 100, "boosts": 1000}
+Boosts = dict[Id, Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]]
+ShownOptions: type[Asked] = create_model(
+    "ShownOptions",
+    __base__=Asked,
+    __doc__="Which reasons may be shown, and what their scores become, as in the library.",
+    **_options(without=("diversity",)),
+)
+ListOptions: type[Asked] = create_model(
+    "ListOptions", __base__=Asked, __doc__="How the reasons of a list are chosen, as in the library.", **_options()
+)
 
-    diversity: Share = Field(0.0, description="0: by score alone; towards 1: reasons unlike each other")
+
+def options_of(asked: Asked) -> Options:
+    """The library's options of a request."""
+    given = {each.name: getattr(asked, each.name) for each in Options.declared() if hasattr(asked, each.name)}
+    return Options(**given)
 
 
-class RankOptions(ListOptions):
-    """Which models, and how they weigh."""
+class RankOptions(ListOptions):  # type: ignore[valid-type,misc]
+    """Which models, and what is counted."""
 
     model: Id | None = Field(None, description="a model's id; the default model unless given")
     compare: Id | None = Field(None, description="a second model for the same pairs")
     similar: bool = Field(False, description=SIMILAR)
-    mu: Share | None = Field(
-        None, description="weight of the user's part, in steps of 0.01; the model's own unless given"
-    )
 
 
 class Pair(Asked):
@@ -118,23 +139,36 @@ class RecommendRequest(RankOptions):
     items_by: Id | None = Field(None, description="the model that ranks the items")
 
 
-class PairsRequest(ShownOptions):
+class PairsRequest(ShownOptions):  # type: ignore[valid-type,misc]
     """Items and reasons ranked together."""
 
     user: Id = Field(examples=["u000001"])
     n: int = Field(10, ge=1, le=100)
     weight: float = Field(1.0, ge=0.001, le=1000, allow_inf_nan=False, description="of the explanation's score")
     model: Id | None = None
-    mu: Share | None = None
     similar: bool = Field(False, description=SIMILAR)
 
 
 class EvidenceOut(BaseModel):
-    """How many training records hold the explanation."""
+    """Who says an explanation, and who says the opposite; item, similar_items and user count training records."""
 
     item: int
     similar_items: int | None = Field(description="null unless asked for by `similar`")
     user: int
+    supporting: int = Field(description="people who say it about the item")
+    opposing: int = Field(description="people who say the opposite about the same aspect of the item")
+    agreeing: int = Field(description="people who say as much, good or bad, about the same aspect of the item")
+    mentions: int = Field(description="people who mention the aspect of the item at all")
+    user_aspect: int = Field(description="items of which the user mentions the aspect")
+    latest: int | None = Field(description="when it was last said about the item; seconds since 1970")
+
+
+class QuoteOut(BaseModel):
+    """What somebody wrote."""
+
+    text: str
+    source: str | None = Field(description="the review it is from")
+    time: int | None
 
 
 class ReasonOut(BaseModel):
@@ -143,9 +177,14 @@ class ReasonOut(BaseModel):
     rank: int
     explanation: str
     text: str
+    sentence: str = Field(description="what can be shown to people; all of it follows from the evidence")
     score: float
     parts: dict[str, float] = Field(description="parts of the score; they add up to it")
     evidence: EvidenceOut
+    aspect: str | None = Field(description="what it is about, where that is known")
+    polarity: int = Field(description="1: speaks for the item, -1: against it, 0: neither, or unknown")
+    quotes: list[QuoteOut]
+    fallback: Literal["unknown_user"] | None = Field(description="unknown_user: ranked by item and popularity only")
     sentiment: float | None
     other_rank: int | None = Field(None, description="with compare: its rank in the other list, null when not in it")
 

@@ -30,7 +30,7 @@ class ModelOut(BaseModel):
     mu: float | None
     parameters: dict[str, object]
     sizes: Sizes
-    sentiment: Literal["ratings", "words"] | None
+    sentiment: Literal["polarity", "ratings", "words", "ratings and words"] | None
     data: str
     version: str
     loaded: str

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import math
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,19 +16,18 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
-from whyrank.errors import MissingExtra, ParameterError, WhyrankError
+from whyrank.errors import ParameterError, WhyrankError
 from whyrank.models import Model, load
-from whyrank.ranking.evidence import evidence
+from whyrank.ranking.explain import explain
 from whyrank.ranking.options import Options
-from whyrank.ranking.rank import rank, rank_items
-from whyrank.ranking.reasons import score_parts
+from whyrank.ranking.rank import rank_items
+from whyrank.ranking.reasons import reasons
 from whyrank.ranking.words import word_rows
 from whyrank.service.report import Report, report_files, shown_report
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 AGAIN = 60.0  # seconds after which a folder is tried again that failed for a reason that may pass, such as memory
 UNEXPECTED = (Exception, pl.exceptions.PanicException)  # the latter is no Exception
-VARIANTS = 4  # models kept for other values of mu, where mu changes their keys
 log = logging.getLogger("uvicorn.error")
 
 
@@ -47,46 +43,16 @@ class Loaded:
     titles: pl.Series | None  # by item number
     aspects: pl.Series | None  # by explanation number
     since: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"))
-    _variants: OrderedDict[float, Model] = field(default_factory=OrderedDict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def mu(self) -> float | None:
         return own_mu(self.model)
 
-    def at(self, mu: float | None) -> Model:
-        """The model with another `mu`, in steps of 0.01; the shared one stays as it is.
-
-        Models keep things for each value of mu that they meet, so there must not be too many of them.
-        """
-        if mu is None or self.mu is None or mu == self.mu:
-            return self.model
-        mu = round(mu, 2)
-        if self._keys_stay:
-            return _with_mu(self.model, mu)
-        with self._lock:
-            variant = self._variants.pop(mu, None)
-            if variant is None:
-                variant = _with_mu(self.model, mu)
-                variant._forget()
-            self._variants[mu] = variant
-            while len(self._variants) > VARIANTS:
-                self._variants.popitem(last=False)
-        return variant
-
-    @cached_property
-    def _keys_stay(self) -> bool:
-        """Whether `mu` is in the queries only, so that one prepared search serves every value."""
-        own = self.model.search().keys
-        return all(np.array_equal(own, _with_mu(self.model, mu).keys()) for mu in (0.125, 0.875))
-
-    @cached_property
+    @property
     def sentiment(self) -> NDArray[np.float32] | None:
         """By explanation number; None when neither ratings nor words tell."""
-        try:
-            return self.model.catalog_.sentiment
-        except MissingExtra:
-            return None
+        catalog = self.model.catalog_
+        return None if catalog.sentiment_source is None else catalog.sentiment
 
     @cached_property
     def words(self) -> CSR:
@@ -105,13 +71,10 @@ class Loaded:
         """Do now what the first requests would wait for: prepare the search, load compiled kernels."""
         zero = np.zeros(1, np.int32)
         self.model.search()
-        assert self.mu is None or self._keys_stay in (True, False)
         assert self._rounded is None or len(self._rounded)
-        for options in (Options(grounded=True), Options(), Options(specificity=0.1)):
-            ranked = rank(self.model, zero, zero, 1, options, 1)
-            numbers = np.maximum(ranked.numbers[:, 0], 0)
-            score_parts(self.model, zero, zero, zero.astype(np.int64), numbers, ranked.scores[:, 0])
-            evidence(self.model.catalog_, zero, zero, numbers, similar=False)
+        pair = [(self.model.catalog_.users.ids[0], self.model.catalog_.items.ids[0])]
+        for options in (Options(), Options.plain(), Options.plain(specificity=0.1)):
+            reasons(explain(self.model, pair, options, 1, threads=1))
         if self.model.ranks_items:
             rank_items(self.model, zero, 1, 1)
 
@@ -120,12 +83,6 @@ def own_mu(model: Model) -> float | None:
     """The `mu` of models that weigh the user's and the item's part."""
     mu = getattr(model, "mu", None)
     return float(mu) if isinstance(mu, int | float) else None
-
-
-def _with_mu(model: Model, mu: float) -> Model:
-    variant = copy.copy(model)
-    variant.mu = mu  # type: ignore[attr-defined]
-    return variant
 
 
 class Shelf:
@@ -215,6 +172,7 @@ class Shelf:
     def _load(self, id_: str | None, folder: Path) -> Loaded:
         stamp, model = _stamp(folder), load(folder)
         catalog = model.catalog_
+        named = catalog.tables()["explanations"].get_column("aspect", default=None)
         loaded = Loaded(
             id_ or model.id,
             folder,
@@ -222,7 +180,7 @@ class Shelf:
             shown_report(folder),
             stamp,
             _aligned(catalog.items.ids, self._titles, "item", "title"),
-            _aligned(catalog.explanations.ids, self._aspects, "id", "aspect"),
+            _aligned(catalog.explanations.ids, self._aspects, "id", "aspect") if self._aspects is not None else named,
         )
         loaded.warm()
         return loaded

@@ -61,7 +61,7 @@ def sample_cases(
 
     Lists of different lengths would tell the models apart, and equal lists leave nothing to choose.
     """
-    options = options or Options()
+    options = options or Options.plain()
     if count < 1 or n < 1:
         raise ParameterError("a study needs at least one case and at least one reason in a list")
     order = np.random.default_rng([seed, 9]).permutation(test.records)

@@ -39,7 +39,7 @@ export interface Model {
   mu: number | null;
   parameters: Record<string, unknown>;
   sizes: { users: number; items: number; explanations: number; triplets: number; pairs: number };
-  sentiment: "ratings" | "words" | null;
+  sentiment: "polarity" | "ratings" | "words" | "ratings and words" | null;
   data: string;
   version: string;
   loaded: string;
@@ -57,9 +57,23 @@ export interface Reason {
   rank: number;
   explanation: string;
   text: string;
+  sentence: string;
   score: number;
   parts: Record<string, number>;
-  evidence: { item: number; similar_items: number | null; user: number };
+  evidence: {
+    item: number;
+    similar_items: number | null;
+    user: number;
+    supporting: number;
+    opposing: number;
+    agreeing: number;
+    mentions: number;
+    user_aspect: number;
+    latest: number | null;
+  };
+  aspect: string | null;
+  polarity: number;
+  quotes: { text: string; source: string | null; time: number | null }[];
   sentiment: number | null;
   other_rank?: number | null;
 }

@@ -7,7 +7,7 @@ const POLARITIES: readonly Polarity[] = ["any", "positive", "negative"];
 
 class Settings {
   get polarity(): Polarity {
-    return POLARITIES.find((one) => one === route.get("polarity")) ?? "any";
+    return POLARITIES.find((one) => one === route.get("polarity")) ?? "positive";
   }
 
   get grounded(): boolean {

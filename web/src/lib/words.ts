@@ -32,10 +32,11 @@ export function sentiment(value: number | null): "positive" | "negative" | "neut
   return value > 0 ? "positive" : "negative";
 }
 
-export function evidence({ evidence: { item, similar_items, user } }: Reason): string {
+export function evidence({ evidence: { supporting, opposing, similar_items, user } }: Reason): string {
   const said = [
-    item ? `said by ${plural(item, "person", "people")} of this item` : "not yet said of this item",
-    similar_items ? `${times(similar_items)} of similar items` : "",
+    supporting ? `${count(supporting)} for` : "nobody says so about this item yet",
+    opposing ? `${count(opposing)} against` : "",
+    similar_items ? `${times(similar_items)} about similar items` : "",
     user ? `${times(user)} by this user` : "",
   ];
   const line = said.filter(Boolean).join(" · ");

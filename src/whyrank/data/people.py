@@ -1,0 +1,295 @@
+"""Who says what about an item: counts of people instead of records, aspect by aspect, with dates and quotes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.data.csr import CSR, checked_array, checked_csr
+
+if TYPE_CHECKING:
+    from whyrank.data.triplets import Triplets
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+QUOTES = 3  # of one explanation of one item
+SHORTEST, LONGEST = 30, 140  # characters of a quote that is quickly read and still says something
+LISTED = 250_000  # quotes that are in memory as a list, too
+CUT = 280  # characters that are kept of a longer one
+UNKNOWN = 0  # the time of what has none
+TEXTS = {"text": pl.String, "source": pl.String, "user": pl.Int32, "time": pl.Int64}
+NEVER = np.iinfo(np.int64).min
+NO_LONGS = np.empty(0, np.int64)
+
+
+class Said(NamedTuple):
+    """Triplets by number, one entry each: who says what about which item."""
+
+    user: Ints
+    item: Ints
+    explanation: Ints
+    aspect: Ints  # -1: unknown
+    sign: NDArray[np.int8]
+    time: Longs | None
+    sentence: pl.Series | None
+    source: pl.Series | None
+
+    @classmethod
+    def of(
+        cls, triplets: Triplets, user: Ints, item: Ints, explanation: Ints, aspect: Ints, sign: NDArray[np.int8]
+    ) -> Said:
+        """Triplets under the numbers of a catalog, whose explanations have these aspects and signs."""
+        sizes = triplets.record_explanations.sizes()
+        time = None if triplets.time is None else np.repeat(triplets.time, sizes)
+        return cls(
+            *(user, item, explanation, aspect[explanation], sign[explanation]),
+            *(time, triplets.sentences, triplets.sources),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """Counts of different people. What belongs to an entry of the relation item x explanation has its order.
+
+    `supporting` counts who says an explanation about an item. `item_aspects` counts who mentions an aspect of an item;
+    `praising` and `blaming`, in the order of its entries, who has something good or bad to say about it.
+    `user_aspects` counts the items of which a user mentions an aspect. `latest` is when an explanation was last said
+    about an item (empty: no times are known). The quotes of entry k are the rows quote_starts[k] to
+    quote_starts[k + 1] of `quotes`.
+    """
+
+    supporting: Ints
+    latest: Longs
+    item_aspects: CSR
+    praising: Ints
+    blaming: Ints
+    user_aspects: CSR
+    quote_starts: Longs
+    quotes: pl.DataFrame
+
+    @classmethod
+    def of(cls, said: Said, relation: CSR, users: int, explanations: int, aspects: int) -> People:
+        """Counted from triplets whose relation item x explanation is `relation`."""
+        items = relation.rows
+        entry = places(relation, said.item, said.explanation, explanations)
+        about = said.aspect >= 0
+        user, item, aspect, sign = said.user[about], said.item[about], said.aspect[about], said.sign[about]
+        item_aspects = _distinct(item, aspect, user, items, aspects, users)
+        of_aspect = places(item_aspects, item, aspect, aspects)
+        quotes = _chosen(_quotes(said, entry))
+        return cls(
+            supporting=_people(entry, said.user, len(relation.indices), users),
+            latest=latest_times(entry, said.time, len(relation.indices)),
+            item_aspects=item_aspects,
+            praising=_people(of_aspect[sign > 0], user[sign > 0], len(item_aspects.indices), users),
+            blaming=_people(of_aspect[sign < 0], user[sign < 0], len(item_aspects.indices), users),
+            user_aspects=_distinct(user, aspect, item, users, aspects, items),
+            quote_starts=_starts(quotes["entry"].to_numpy(), len(relation.indices)),
+            quotes=quotes.select(*TEXTS),
+        )
+
+    def grown(self, new: People, old_relation: CSR, new_relation: CSR, both: CSR, users: int, columns: int) -> People:
+        """With the counts of further triplets, of pairs of users and items that this one has not counted.
+
+        Both sides and `both`, the relation of all triplets, are in the same numbers.
+        """
+        moved = [places(both, each.rows_of_entries(), each.indices, columns) for each in (old_relation, new_relation)]
+        size = len(both.indices)
+        aspects = _added(self.item_aspects, new.item_aspects, both.rows)
+        sides = [
+            places(aspects, each.rows_of_entries(), each.indices, _width(aspects))
+            for each in (self.item_aspects, new.item_aspects)
+        ]
+        latest = NO_LONGS
+        if len(self.latest) or len(new.latest):
+            latest = np.full(size, NEVER, np.int64)
+            for entry, times in zip(moved, (self.latest, new.latest), strict=True):
+                if len(times):
+                    latest[entry] = np.maximum(latest[entry], times)
+            latest[latest == NEVER] = UNKNOWN
+        quotes = _chosen(
+            pl.concat(
+                each.quotes.with_columns(entry=pl.Series(np.repeat(entry, np.diff(each.quote_starts)), dtype=pl.Int64))
+                for entry, each in zip(moved, (self, new), strict=True)
+            )
+        )
+        return People(
+            supporting=_summed(moved, (self.supporting, new.supporting), size),
+            latest=latest,
+            item_aspects=aspects,
+            praising=_summed(sides, (self.praising, new.praising), len(aspects.indices)),
+            blaming=_summed(sides, (self.blaming, new.blaming), len(aspects.indices)),
+            user_aspects=_added(self.user_aspects, new.user_aspects, users),
+            quote_starts=_starts(quotes["entry"].to_numpy(), size),
+            quotes=quotes.select(*TEXTS),
+        )
+
+    @cached_property
+    def quotes_listed(self) -> tuple[list[str], list[str | None], list[int], list[int]] | None:
+        """Texts, sources, users and times of quotes, quicker one by one than from a table; None: there are too many."""
+        if len(self.quotes) > LISTED:
+            return None
+        texts, sources, users, times = (self.quotes[name].to_list() for name in TEXTS)
+        return texts, sources, users, times
+
+    # -- saving --------------------------------------------------------------------------------------------------------
+
+    def arrays(self, relation: CSR) -> dict[str, NDArray[np.generic]]:
+        """Everything numeric that does not follow from the relation item x explanation, for an artifact."""
+        named: dict[str, NDArray[np.generic]] = {}
+        if not np.array_equal(self.supporting, relation.counts):
+            named["supporting"] = self.supporting
+        if len(self.latest):
+            named["latest"] = self.latest
+        if len(self.item_aspects.indices):
+            named |= {"praising": self.praising, "blaming": self.blaming}
+            for name in ("item_aspects", "user_aspects"):
+                named |= {f"{name}.{part}": array for part, array in getattr(self, name)._asdict().items()}
+        if len(self.quotes):
+            named["quote_starts"] = self.quote_starts
+        return named
+
+    @classmethod
+    def restore(
+        cls,
+        relation: CSR,
+        users: int,
+        aspects: int = 0,
+        arrays: Mapping[str, NDArray[np.generic]] = {},
+        quotes: pl.DataFrame | None = None,
+    ) -> People:
+        """What was saved; compiled code follows the numbers, so they are checked here.
+
+        What is missing is unknown: then every record counts as a person.
+        """
+        entries, items = len(relation.indices), relation.rows
+        has_aspects = "item_aspects.indptr" in arrays
+        of_items = checked_csr(arrays, "item_aspects", items, aspects) if has_aspects else _empty(items)
+        by_users = checked_csr(arrays, "user_aspects", users, aspects) if has_aspects else _empty(users)
+        starts = np.zeros(entries + 1, np.int64)
+        if quotes is not None:
+            starts = checked_array(arrays, "quote_starts", np.int64, entries + 1)
+            if dict(quotes.schema) != TEXTS or quotes["text"].null_count() or quotes["user"].null_count():
+                raise ValueError("quotes are not as whyrank writes them")
+            if starts[0] != 0 or starts[-1] != len(quotes) or (np.diff(starts) < 0).any():
+                raise ValueError("quotes do not follow each other")
+
+        def counts(name: str, size: int, otherwise: Ints) -> Ints:
+            found: Ints = checked_array(arrays, name, np.int32, size) if name in arrays else otherwise
+            return found
+
+        nobody = np.zeros(len(of_items.indices), np.int32)
+        return cls(
+            supporting=counts("supporting", entries, relation.counts),
+            latest=checked_array(arrays, "latest", np.int64, entries) if "latest" in arrays else NO_LONGS,
+            item_aspects=of_items,
+            praising=counts("praising", len(nobody), nobody),
+            blaming=counts("blaming", len(nobody), nobody),
+            user_aspects=by_users,
+            quote_starts=starts,
+            quotes=pl.DataFrame(schema=TEXTS) if quotes is None else quotes,
+        )
+
+
+def places(relation: CSR, rows: Ints, columns: Ints, width: int) -> Longs:
+    """Where entries that a relation has stand among its entries."""
+    there = relation.rows_of_entries().astype(np.int64) * width + relation.indices
+    return np.searchsorted(there, rows.astype(np.int64) * width + columns)
+
+
+def _people(entry: Longs, user: Ints, entries: int, users: int) -> Ints:
+    """How many different users each entry has."""
+    once = np.unique(entry * users + user) // max(users, 1)
+    return np.bincount(once, minlength=entries).astype(np.int32)
+
+
+def _distinct(rows_of: Ints, columns_of: Ints, counted: Ints, rows: int, columns: int, among: int) -> CSR:
+    """Row -> columns, each with how many different ones of what is counted it has."""
+    plain = CSR.from_pairs(rows_of, columns_of, rows, columns)
+    return plain._replace(
+        counts=_people(places(plain, rows_of, columns_of, columns), counted, len(plain.indices), among)
+    )
+
+
+def latest_times(entry: Longs, time: Longs | None, entries: int) -> Longs:
+    """The latest time of each entry; empty where no times are known."""
+    if time is None:
+        return NO_LONGS
+    found = np.full(entries, NEVER, np.int64)
+    np.maximum.at(found, entry, time)
+    return found
+
+
+def _quotes(said: Said, entry: Longs) -> pl.DataFrame:
+    """Every sentence that somebody wrote, by entry; whitespace as single blanks, long ones cut after a word."""
+    if said.sentence is None:
+        return pl.DataFrame(schema={"entry": pl.Int64, **TEXTS})
+    source = pl.repeat(None, len(entry), dtype=pl.String, eager=True) if said.source is None else said.source
+    time = np.full(len(entry), UNKNOWN, np.int64) if said.time is None else said.time
+    table = pl.DataFrame(
+        {"entry": entry.astype(np.int64), "text": said.sentence, "source": source, "user": said.user, "time": time}
+    )
+    tidy = pl.col("text").str.replace_all(r"\s+", " ").str.strip_chars()
+    cut = pl.col("text").str.head(CUT).str.replace(r"\s\S*$", "") + "…"
+    long = pl.col("text").str.len_chars() > CUT
+    return (
+        table.with_columns(tidy)
+        .filter(pl.col("text").str.len_chars() > 0)
+        .with_columns(pl.when(long).then(cut).otherwise("text").alias("text"))
+        .cast({"user": pl.Int32})
+    )
+
+
+def _chosen(quotes: pl.DataFrame) -> pl.DataFrame:
+    """The best few of every entry, from different people: of moderate length, then the latest, then by text."""
+    length = pl.col("text").str.len_chars()
+    return (
+        quotes.with_columns(odd=~length.is_between(SHORTEST, LONGEST))
+        .sort(
+            *("entry", "odd", "time", "text", "source", "user"),
+            descending=[False, False, True, False, False, False],
+            nulls_last=True,
+        )
+        .unique(["entry", "user"], keep="first", maintain_order=True)
+        .unique(["entry", "text"], keep="first", maintain_order=True)
+        .group_by("entry", maintain_order=True)
+        .head(QUOTES)
+        .select("entry", *TEXTS)
+    )
+
+
+def _starts(entry: Longs, entries: int) -> Longs:
+    starts = np.zeros(entries + 1, np.int64)
+    np.cumsum(np.bincount(entry, minlength=entries), out=starts[1:])
+    return starts
+
+
+def _added(one: CSR, other: CSR, rows: int) -> CSR:
+    """Two relations of one numbering added up; both may have fewer rows."""
+    width = max(_width(one), _width(other))
+    keys = np.concatenate([each.rows_of_entries().astype(np.int64) * width + each.indices for each in (one, other)])
+    found, place = np.unique(keys, return_inverse=True)
+    counts = np.bincount(place, np.concatenate([one.counts, other.counts]), len(found)).astype(np.int32)
+    row, column = np.divmod(found, width)
+    return CSR(_starts(row, rows), column.astype(np.int32), counts)
+
+
+def _summed(moved: list[Longs], counts: tuple[Ints, Ints], size: int) -> Ints:
+    total = np.zeros(size, np.int32)
+    for entry, values in zip(moved, counts, strict=True):
+        total[entry] += values
+    return total
+
+
+def _width(relation: CSR) -> int:
+    return int(relation.indices.max(initial=0)) + 1
+
+
+def _empty(rows: int) -> CSR:
+    return CSR(np.zeros(rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))

@@ -1,0 +1,161 @@
+"""How many people stand behind what is said about an item, and which of it is backed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.kernels import kernel
+from whyrank.kernels.lookup import count_at, place_of
+
+
+@kernel
+def backed(
+    items: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    supporting: NDArray[np.int32],
+    aspect: NDArray[np.int32],
+    signs: NDArray[np.int8],
+    aspect_indptr: NDArray[np.int64],
+    aspect_indices: NDArray[np.int32],
+    praising: NDArray[np.int32],
+    blaming: NDArray[np.int32],
+    backing: float,
+    allowed: NDArray[np.bool_],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    """For each item (-1: none) its explanations that are allowed (empty: all) and that enough people support.
+
+    Enough are more than `backing` times those who say the opposite about the same aspect.
+    """
+    room = 0
+    for item in items:
+        if item >= 0:
+            room += indptr[item + 1] - indptr[item]
+    starts, stops = np.empty(len(items), np.int64), np.empty(len(items), np.int64)
+    found = np.empty(room, np.int32)
+    at = 0
+    for row in range(len(items)):
+        item = items[row]
+        starts[row] = at
+        if item >= 0:
+            for entry in range(indptr[item], indptr[item + 1]):
+                e = indices[entry]
+                if len(allowed) and not allowed[e]:
+                    continue
+                against = 0
+                if aspect[e] >= 0 and signs[e] != 0:
+                    place = place_of(aspect_indptr, aspect_indices, item, aspect[e])
+                    if place >= 0:
+                        against = blaming[place] if signs[e] > 0 else praising[place]
+                if supporting[entry] > backing * against:
+                    found[at] = e
+                    at += 1
+        stops[row] = at
+    return starts, stops, found[:at]
+
+
+@kernel
+def counts_of_people(
+    users: NDArray[np.int32],
+    items: NDArray[np.int32],
+    explanations: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    counts: NDArray[np.int32],
+    supporting: NDArray[np.int32],
+    user_indptr: NDArray[np.int64],
+    user_indices: NDArray[np.int32],
+    user_counts: NDArray[np.int32],
+    aspect: NDArray[np.int32],
+    signs: NDArray[np.int8],
+    aspect_indptr: NDArray[np.int64],
+    aspect_indices: NDArray[np.int32],
+    mentions: NDArray[np.int32],
+    praising: NDArray[np.int32],
+    blaming: NDArray[np.int32],
+    own_indptr: NDArray[np.int64],
+    own_indices: NDArray[np.int32],
+    own_counts: NDArray[np.int32],
+    seen_indptr: NDArray[np.int64],
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Eight counts of each (user, item, explanation), and where the last two stand among the entries of their relation.
+
+    In this order: records of the item, records of the user, people who say it about the item, who say the opposite
+    about its aspect, who say as much about its aspect, who mention its aspect, items of which the user mentions it,
+    items of the user. Unknown users and items (-1) have none. One call for what would take NumPy fifty.
+    """
+    found = np.zeros((8, len(users)), np.int32)
+    entries = np.full(len(users), -1, np.int64)
+    for at in range(len(users)):
+        user, item, e = users[at], items[at], explanations[at]
+        a = aspect[e]
+        if item >= 0:
+            entry = place_of(indptr, indices, item, e)
+            entries[at] = entry
+            if entry >= 0:
+                found[0, at], found[2, at] = counts[entry], supporting[entry]
+            place = place_of(aspect_indptr, aspect_indices, item, a) if a >= 0 else -1
+            if place >= 0:
+                found[5, at] = mentions[place]
+                if signs[e] > 0:
+                    found[3, at], found[4, at] = blaming[place], praising[place]
+                elif signs[e] < 0:
+                    found[3, at], found[4, at] = praising[place], blaming[place]
+        if user >= 0:
+            found[1, at] = count_at(user_indptr, user_indices, user_counts, user, e)
+            found[7, at] = seen_indptr[user + 1] - seen_indptr[user]
+            if a >= 0:
+                found[6, at] = count_at(own_indptr, own_indices, own_counts, user, a)
+    return found, entries
+
+
+@kernel
+def first_of_aspects(
+    numbers: NDArray[np.int32],
+    scores: NDArray[np.float32],
+    aspect: NDArray[np.int32],
+    signs: NDArray[np.int8],
+    per_aspect: int,
+    consistent: bool,
+    n: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Row by row the first `n` candidates of which at most `per_aspect` (0: any number) share an aspect.
+
+    If `consistent`, what says the opposite of one above it about the same aspect is left out. Aspect -1 is none.
+    """
+    rows, candidates = numbers.shape
+    chosen = np.full((rows, n), -1, np.int32)
+    values = np.full((rows, n), -np.inf, np.float32)
+    for row in range(rows):
+        taken = 0
+        for c in range(candidates):
+            if taken == n or numbers[row, c] < 0:
+                break
+            if fits(chosen[row], taken, numbers[row, c], aspect, signs, per_aspect, consistent):
+                chosen[row, taken], values[row, taken] = numbers[row, c], scores[row, c]
+                taken += 1
+    return chosen, values
+
+
+@kernel
+def fits(
+    chosen: NDArray[np.int32],
+    taken: int,
+    candidate: int,
+    aspect: NDArray[np.int32],
+    signs: NDArray[np.int8],
+    per_aspect: int,
+    consistent: bool,
+) -> bool:
+    """Whether a list may have one more: of its aspect there are too few yet, and none says the opposite."""
+    if aspect[candidate] < 0:
+        return True
+    same = 0
+    for place in range(taken):
+        other = chosen[place]
+        if aspect[other] == aspect[candidate]:
+            same += 1
+            if consistent and signs[other] * signs[candidate] < 0:
+                return False
+    return per_aspect == 0 or same < per_aspect

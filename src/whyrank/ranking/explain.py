@@ -1,0 +1,240 @@
+"""One explain: from a model, pairs and options to columns, which everything else only formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.data.catalog import Catalog
+from whyrank.data.columns import text_column
+from whyrank.data.tables import as_table
+from whyrank.errors import DataError
+from whyrank.ranking.evidence import EvidenceColumns, evidence
+from whyrank.ranking.form import Bonus, Floats, Numbers, given_mu
+from whyrank.ranking.options import Options
+from whyrank.ranking.rank import Ranked, Ranker, rank
+from whyrank.ranking.sentences import Templates, default_templates, write_sentences
+
+Pairs: TypeAlias = pl.DataFrame | Iterable[tuple[object, object]]
+Status = Literal["ok", "no_reason", "unknown_item"]
+Ids: TypeAlias = Sequence[str] | pl.Series
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """Reasons of many pairs in columns, pair by pair, best first; `row` says to which pair each belongs."""
+
+    model: Ranker
+    user_ids: Ids
+    item_ids: Ids
+    users: Numbers  # -1: unknown
+    items: Numbers  # -1: unknown
+    row: NDArray[np.int64]
+    rank: NDArray[np.int32]
+    explanation: Numbers
+    score: Floats
+    evidence: EvidenceColumns
+    options: Options
+    templates: Templates
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.model.catalog_
+
+    @cached_property
+    def parts(self) -> dict[str, Floats]:
+        """Whose part of each score is how large."""
+        mu = self.options.mu
+        return score_parts(self.model, self.users, self.items, self.row, self.explanation, self.score, mu)
+
+    @property
+    def polarity(self) -> NDArray[np.int8]:
+        """Whether each reason speaks for the item (1), against it (-1) or neither."""
+        return self.catalog.signs[self.explanation]
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Where each pair's reasons begin, and the end."""
+        return np.searchsorted(self.row, np.arange(len(self.users) + 1))
+
+    def statuses(self) -> list[Status]:
+        """What came of each pair."""
+        names: tuple[Status, ...] = ("ok", "no_reason", "unknown_item")
+        codes = np.where(self.items < 0, 2, np.where(np.diff(self.starts) == 0, 1, 0))
+        return [names[code] for code in codes.tolist()]
+
+    def fallbacks(self) -> list[str | None]:
+        """`unknown_user` for pairs that are answered from the item and popularity alone."""
+        unknown = (self.users < 0) & (self.items >= 0)
+        return ["unknown_user" if each else None for each in unknown.tolist()]
+
+    def sentences(self) -> list[str] | pl.Series:
+        """A sentence for each reason."""
+        return write_sentences(self.templates, self.catalog, self.explanation, self.rank, self.evidence)
+
+    def quotes(self) -> list[list[dict[str, object]]]:
+        """What people wrote, for each reason: text, source and time; by others than the user where there are any."""
+        people, entries = self.catalog.people, self.evidence.entries
+        if not len(people.quotes):
+            return [[] for _ in entries]
+        at = np.maximum(entries, 0)
+        starts = people.quote_starts[at]
+        stops = np.where(entries >= 0, people.quote_starts[at + 1], starts)
+        texts, sources, users, times = people.quotes_listed or self._gathered(starts, stops)
+        if people.quotes_listed is None:
+            stops = np.cumsum(stops - starts)
+            starts = np.concatenate([[0], stops[:-1]])
+        lists: list[list[dict[str, object]]] = []
+        askers = self.users[self.row].tolist()
+        for asker, start, stop in zip(askers, starts.tolist(), stops.tolist(), strict=True):
+            places = [place for place in range(start, stop) if users[place] != asker] or range(start, stop)
+            lists.append([{"text": texts[k], "source": sources[k], "time": times[k] or None} for k in places])
+        return lists
+
+    def _gathered(
+        self, starts: NDArray[np.int64], stops: NDArray[np.int64]
+    ) -> tuple[list[str], list[str | None], list[int], list[int]]:
+        """The quotes between places, one stretch after the other."""
+        sizes = stops - starts
+        rows = np.arange(sizes.sum()) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+        texts, sources, users, times = (each.to_list() for each in self.catalog.people.quotes[rows])
+        return texts, sources, users, times
+
+
+def explain(
+    model: Ranker,
+    pairs: Pairs,
+    options: Options | None = None,
+    n: int = 10,
+    *,
+    on_unknown: Literal["mark", "raise"] = "mark",
+    similar: bool = False,
+    templates: Templates | None = None,
+    threads: int | None = None,
+) -> Explained:
+    """The `n` best reasons of every pair, in columns.
+
+    An unknown user is answered from the item and popularity, and marked (`fallbacks`); an unknown item is marked
+    (`statuses`) and has no reasons, or raises UnknownId. `similar` counts what people say about similar items, too,
+    which takes longest.
+    """
+    catalog, (user_ids, item_ids) = model.catalog_, pair_ids(pairs)
+    users = catalog.users.numbers(user_ids, missing="negative")
+    items = catalog.items.numbers(item_ids, missing="error" if on_unknown == "raise" else "negative")
+    return explained(
+        model,
+        (user_ids, item_ids),
+        (users, items),
+        ranked_known(model, users, items, n, options or Options(), threads),
+        options or Options(),
+        similar=similar,
+        templates=templates,
+    )
+
+
+def ranked_known(
+    model: Ranker, users: Numbers, items: Numbers, n: int, options: Options, threads: int | None
+) -> Ranked:
+    """As `rank`, but nothing for unknown items."""
+    known = np.flatnonzero(items >= 0)
+    found = rank(model, users[known], items[known], n, options, threads)
+    if len(known) == len(items):
+        return found
+    shape = (len(items), found.numbers.shape[1])
+    numbers, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
+    numbers[known], scores[known] = found
+    return Ranked(numbers, scores)
+
+
+def explained(
+    model: Ranker,
+    ids: tuple[Ids, Ids],
+    numbers: tuple[Numbers, Numbers],
+    ranked: Ranked,
+    options: Options,
+    *,
+    similar: bool = False,
+    templates: Templates | None = None,
+) -> Explained:
+    """Ranked explanations with their evidence."""
+    users, items = numbers
+    row, place = np.nonzero(ranked.numbers >= 0)
+    found, scores = ranked.numbers[row, place], ranked.scores[row, place]
+    return Explained(
+        model=model,
+        user_ids=ids[0],
+        item_ids=ids[1],
+        users=users,
+        items=items,
+        row=row,
+        rank=(place + 1).astype(np.int32),
+        explanation=found,
+        score=scores,
+        evidence=evidence(model.catalog_, users[row], items[row], found, similar=similar),
+        options=options,
+        templates=templates or default_templates(),
+    )
+
+
+def pair_ids(pairs: Pairs) -> tuple[Ids, Ids]:
+    """Users and items of pairs in any form, as texts."""
+    if hasattr(pairs, "columns"):
+        table = as_table(pairs)
+        for name in ("user", "item"):
+            if name not in table.columns:
+                raise DataError("missing column", column=name, expected="user and item")
+        return text_column(table, "user"), text_column(table, "item")
+    listed = [tuple(pair) for pair in pairs]
+    if any(len(pair) != 2 for pair in listed):
+        raise DataError("not a pair", expected="(user, item)")
+    return [str(user) for user, _ in listed], [str(item) for _, item in listed]
+
+
+def score_parts(
+    model: Ranker,
+    users: Numbers,
+    items: Numbers,
+    row: NDArray[np.int64],
+    explanations: Numbers,
+    scores: Floats,
+    mu: float | None = None,
+) -> dict[str, NDArray[np.float32]]:
+    """Whose part of each score is how large: of the dot product block by block, of the bonus as the model divides it.
+
+    `row` says to which pair each explanation belongs. What is left over has the name "bonus".
+    """
+    weight = given_mu(mu)
+    products = model.queries(users, items, **weight)[row] * model.search().keys[explanations]
+    parts: dict[str, NDArray[np.float32]] = {}
+    start, rest = 0, scores
+    for block in model.blocks():
+        part = products[:, start : start + block.width].sum(1)
+        parts[block.name] = parts[block.name] + part if block.name in parts else part
+        start, rest = start + block.width, rest - part
+    for name, bonus in model.bonus_parts(users, items, **weight).items():
+        part = bonus_of(bonus, row, explanations)
+        parts[name] = parts[name] + part if name in parts else part
+        rest = rest - part
+    if np.abs(rest).max(initial=0) > 1e-4 * (1 + np.abs(scores).max(initial=0)):
+        parts["bonus"] = rest
+    return parts
+
+
+def bonus_of(bonus: Bonus, row: NDArray[np.int64], explanations: Numbers) -> NDArray[np.float32]:
+    """What a bonus adds to an explanation of a row, 0 where it has none."""
+    if not len(bonus.values):
+        return np.zeros(len(row), np.float32)
+    if len(bonus.indptr) == 2:  # one pair
+        place = np.minimum(np.searchsorted(bonus.explanations, explanations), len(bonus.values) - 1)
+        return np.where(bonus.explanations[place] == explanations, bonus.values[place], np.float32(0))
+    pool = np.int64(max(bonus.explanations.max(), explanations.max(initial=0)) + 1)
+    there = np.repeat(np.arange(len(bonus.indptr) - 1), np.diff(bonus.indptr)) * pool + bonus.explanations
+    wanted = row * pool + explanations
+    place = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
+    return np.where(there[place] == wanted, bonus.values[place], np.float32(0))

@@ -1,0 +1,113 @@
+"""Noun phrases of statements: "comfortable bed" as "the comfortable beds", with what agrees with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Words(NamedTuple):
+    """What the noun phrases of a language need to know; English has lists of exceptions, not a grammar."""
+
+    the: str
+    plural: frozenset[str]  # nouns of which an item has several: beds, rooms, walls
+    irregular: Mapping[str, str]
+    singular: frozenset[str]  # nouns that end in s all the same
+    uncountable: frozenset[str]  # nouns without plural and article: breakfast, staff
+    predicative: frozenset[str]  # adjectives that can stand behind a noun: thin, as in "found the walls thin"
+
+
+class Phrase(NamedTuple):
+    """A statement's parts for a sentence; None where a part cannot be made."""
+
+    topic: str | None = None  # beds, breakfast, the location
+    phrase: str | None = None  # the comfortable beds
+    noun: str | None = None  # the walls, where `adjective` can follow
+    adjective: str | None = None  # thin
+    lack: str | None = None  # no hot water
+    words: str | None = None  # anything else, to be quoted
+    several: bool = False  # whether "are" follows, and "them" stands for it
+
+
+DEGREES = ("too", "not", "so", "very", "quite", "rather", "really", "extremely", "a bit")
+
+
+def phrase_of(text: str, aspect: str, words: Words) -> Phrase:
+    """The parts of a statement about an aspect.
+
+    Only nouns of a list become plural: an item has several rooms, but not several screens or locations.
+    """
+    text = " ".join(text.split()).rstrip(".!")
+    of_aspect = aspect.split()
+    topic, several = _topic(aspect, words)
+    if text.split(" ", 1)[0] == "no":
+        return Phrase(topic=topic, lack=text, several=several)
+    given = text.split()
+    before = given[: len(given) - len(of_aspect)]
+    ending = given[len(before) :]
+    same = [singular_of(word, words) for word in ending] == [singular_of(word, words) for word in of_aspect]
+    if not same or not of_aspect:
+        return Phrase(topic=topic, words=text, several=several)
+    if is_plural(ending[-1], words):
+        nouns, several = " ".join(ending), True
+    else:
+        nouns = plural_of(" ".join(ending), words) if several else " ".join(ending)
+    adjective = " ".join(before)
+    noun = f"{words.the} {nouns}"
+    if adjective.startswith(DEGREES) and " " in adjective:  # "the too small rooms" is not English
+        return Phrase(topic=topic, noun=noun, adjective=adjective, words=text, several=several)
+    fits = adjective in words.predicative
+    return Phrase(
+        topic=topic,
+        phrase=f"{words.the} {adjective} {nouns}" if adjective else noun,
+        noun=noun if fits else None,
+        adjective=adjective if fits else None,
+        several=several,
+    )
+
+
+def _topic(aspect: str, words: Words) -> tuple[str, bool]:
+    """How an aspect is spoken of, and whether as several things."""
+    last = aspect.split()[-1] if aspect.split() else aspect
+    if is_plural(last, words):
+        return aspect, True
+    if aspect in words.uncountable or last in words.uncountable:
+        return aspect, False
+    if aspect in words.plural or last in words.plural:
+        return plural_of(aspect, words), True
+    return f"{words.the} {aspect}", False
+
+
+def is_plural(noun: str, words: Words) -> bool:
+    """Whether a word is the plural of another one."""
+    if noun in words.irregular.values():
+        return True
+    ending = noun.endswith("s") and not noun.endswith(("ss", "us", "is"))
+    return ending and noun not in words.singular and noun not in words.uncountable and len(noun) > 3
+
+
+def singular_of(noun: str, words: Words) -> str:
+    """A noun without its plural ending."""
+    for one, many in words.irregular.items():
+        if noun == many:
+            return one
+    if not is_plural(noun, words):
+        return noun
+    if noun.endswith("ies") and len(noun) > 4:
+        return noun[:-3] + "y"
+    if noun.endswith(("ches", "shes", "xes", "sses", "zes")):
+        return noun[:-2]
+    return noun[:-1]
+
+
+def plural_of(noun: str, words: Words) -> str:
+    """A noun, maybe of several words, in the plural."""
+    *first, last = noun.split(" ")
+    if last in words.irregular:
+        last = words.irregular[last]
+    elif not is_plural(last, words):
+        if last.endswith("y") and last[-2:-1] not in "aeiou":
+            last = last[:-1] + "ies"
+        else:
+            last += "es" if last.endswith(("s", "x", "z", "ch", "sh")) else "s"
+    return " ".join([*first, last])

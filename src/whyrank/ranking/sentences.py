@@ -1,0 +1,265 @@
+"""A sentence for every reason, from templates: true, short, and chosen by what is known."""
+
+from __future__ import annotations
+
+import json
+import math
+import string
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import polars as pl
+
+from whyrank.data.catalog import Catalog
+from whyrank.errors import DataError
+from whyrank.ranking.evidence import EvidenceColumns
+from whyrank.ranking.form import Numbers
+from whyrank.ranking.phrases import Phrase, Words, phrase_of
+
+DEFAULT = Path(__file__).parent / "templates" / "en.json"
+FEW = 4  # people, up to whom they only "mention" a thing
+OFTEN, SHARE = 3, 0.3  # "you often mention": so many items, and that share of the user's
+MANY = 2000  # sentences that are written once for all that are alike
+KEPT = 200_000  # sentences in memory
+LARGEST = 1 << 20  # bytes of a file of templates
+PLACES = frozenset(
+    "supporting people everybody opposing agreeing mentions mentioners user items topic phrase noun adjective "  # noqa: SIM905
+    "lack words text this here it".split()
+)
+COUNTS = ("supporting", "opposing", "agreeing", "mentions", "user")
+AGREES = {"is": "several", "disagree": "opposing"}  # with what verbs agree; all others with the people who say it
+Piece = tuple[str, str | None]  # literal text, then the name of a place
+
+
+class Facts(NamedTuple):
+    """Everything that a sentence may depend on, as numbers."""
+
+    explanation: int
+    rank: int
+    supporting: int
+    opposing: int
+    agreeing: int
+    mentions: int
+    user: int
+    user_aspect: int
+    user_items: int
+
+
+@dataclass(frozen=True, eq=False)
+class Templates:
+    """A set of templates with its words; `Templates.read` takes one from a file of the same form as the English one.
+
+    >>> Templates.read(None).settings["people"]
+    ['person', 'people']
+    """
+
+    settings: Mapping[str, Any]
+    sentences: Mapping[str, tuple[tuple[Piece, ...], ...]]
+    words: Words
+    written: WeakKeyDictionary[Catalog, dict[Facts, str]] = field(default_factory=WeakKeyDictionary)
+    phrases: WeakKeyDictionary[Catalog, dict[int, Phrase]] = field(default_factory=WeakKeyDictionary)
+
+    @classmethod
+    def read(cls, path: str | Path | None) -> Templates:
+        """Templates of a file; None: English.
+
+        What an English file leaves out is as usual, so that `{"people": ["guest", "guests"]}` is enough for another
+        noun; a file of another `language` must have all sentences.
+        """
+        usual = _document(DEFAULT)
+        if path is None:
+            return cls.of(usual, DEFAULT)
+        given = _document(Path(path))
+        unknown = [name for name in given if name not in usual]
+        if unknown:
+            raise DataError(f"no setting {unknown[0]!r}", path=path, expected=f"some of {', '.join(usual)}")
+        missing = [case for case in usual["sentences"] if case not in _object(given, "sentences", path)]
+        if given.get("language", "en") != "en" and missing:
+            raise DataError(f"no sentence {missing[0]!r}", path=path, expected="all sentences of another language")
+        merged = usual | given
+        for name in ("sentences", "verbs", "irregular"):
+            merged[name] = usual[name] | _object(given, name, path)
+        return cls.of(merged, Path(path), set(usual["sentences"]))
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], path: Path, cases: set[str] | None = None) -> Templates:
+        """Templates that were read from a file, checked."""
+        _check_words(document, path)
+        sentences = {}
+        for case, templates in document["sentences"].items():
+            if cases is not None and case not in cases:
+                raise DataError(f"no sentence {case!r}", path=path, expected=f"some of {', '.join(sorted(cases))}")
+            if not isinstance(templates, list) or not templates or not all(isinstance(t, str) for t in templates):
+                raise DataError(f"{case} is not a list of templates", path=path, expected="at least one text")
+            places = PLACES | set(document["verbs"])
+            sentences[case] = tuple(tuple(_pieces(template, places, path)) for template in templates)
+        lists = (frozenset(document[name]) for name in ("singular", "uncountable", "predicative"))
+        words = Words(document["the"], frozenset(document["plural"]), document["irregular"], *lists)
+        return cls(document, sentences, words)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For copies in other processes: without what is written again when it is needed."""
+        return Templates.of, (dict(self.settings), DEFAULT)
+
+    def sentence(self, catalog: Catalog, facts: Facts) -> str:
+        """The sentence of one reason."""
+        phrase = self._phrase(catalog, facts.explanation)
+        places = self._places(catalog, facts, phrase)
+        templates = self.sentences[case_of(facts, catalog, phrase)]
+        fit = [each for each in templates if all(name is None or places[name] is not None for _, name in each)]
+        pieces = fit[(facts.rank - 1) % len(fit)] if fit else self.sentences["said"][0]
+        counts = {name: getattr(facts, name) for _, name in pieces if name in COUNTS}
+        people = [count for name, count in counts.items() if name != "user"]
+        digits = max(people, default=0) >= len(self.settings["numbers"])  # "9 of 12", never "nine of 12"
+        places |= {name: self._number(count, digits and name != "user") for name, count in counts.items()}
+        text = "".join(literal + (places[name] or "" if name else "") for literal, name in pieces)
+        return text[:1].upper() + text[1:]
+
+    def _phrase(self, catalog: Catalog, explanation: int) -> Phrase:
+        known = self.phrases.setdefault(catalog, {})
+        if explanation not in known:
+            aspect = catalog.aspects_listed[int(catalog.aspect[explanation])]
+            text = catalog.texts_listed[explanation]
+            if len(known) > KEPT:
+                known.clear()
+            known[explanation] = Phrase() if aspect is None else phrase_of(text, aspect, self.words)
+        return known[explanation]
+
+    def _places(self, catalog: Catalog, facts: Facts, phrase: Phrase) -> dict[str, str | None]:
+        """The texts for the places of a template; None: there is none for this reason."""
+        settings = self.settings
+        places: dict[str, str | None] = dict.fromkeys(COUNTS, "")
+        places |= phrase._asdict() | {"several": None}
+        places["text"] = catalog.texts_listed[facts.explanation].rstrip(".!").strip()
+        places["people"] = settings["people"][facts.supporting != 1]
+        places["mentioners"] = settings["people"][facts.mentions != 1]
+        places["everybody"] = settings["people"][1] if facts.supporting > FEW else None
+        places["items"] = settings["items"][facts.user != 1]
+        places["it"] = settings["it"][phrase.several]
+        places |= {"this": settings["this"], "here": settings["here"]}
+        many = {"several": phrase.several, "opposing": facts.opposing != 1, "supporting": facts.supporting != 1}
+        for verb, forms in settings["verbs"].items():
+            places[verb] = forms[many[AGREES.get(verb, "supporting")]]
+        return places
+
+    def _number(self, count: int, digits: bool) -> str:
+        """Small numbers as words, unless a larger one stands beside them."""
+        words = self.settings["numbers"]
+        if count < len(words) and not digits:
+            return str(words[count])
+        return f"{count:,}".replace(",", self.settings["thousands"])
+
+
+def case_of(facts: Facts, catalog: Catalog, phrase: Phrase) -> str:
+    """Which sentence is true of these counts, the most telling one first."""
+    sign, known = int(catalog.signs[facts.explanation]), phrase != Phrase()
+    if not facts.supporting:
+        return "unsaid_but_by_you" if facts.user else "unsaid"
+    if not known:
+        kind = "tagged" if catalog.are_tags else "said"
+        return f"{kind}_by_you" if facts.user else kind
+    often = facts.user_aspect >= max(OFTEN, SHARE * facts.user_items)
+    clear = facts.agreeing >= 2 and 2 * facts.agreeing > facts.mentions and facts.agreeing > facts.opposing
+    if often and clear and sign:
+        side = "often" if sign > 0 else "often_against"
+        return f"{side}_all" if facts.agreeing == facts.mentions and not facts.opposing else side
+    if sign <= 0:
+        return "criticized" if sign else "mentioned"
+    if facts.opposing:
+        return "mixed"
+    if facts.user_aspect and phrase.words is None:
+        return "before"
+    return "praised" if facts.supporting > FEW else "praised_by_few"
+
+
+def write_sentences(
+    templates: Templates, catalog: Catalog, explanation: Numbers, rank: Numbers, evidence: EvidenceColumns
+) -> list[str] | pl.Series:
+    """A sentence for each reason; of many, those that are alike get the same one, which is written once."""
+    of_evidence = ("supporting", "opposing", "agreeing", "mentions", "user", "user_aspect", "user_items")
+    columns = (explanation, rank, *(getattr(evidence, name) for name in of_evidence))
+    known = templates.written.setdefault(catalog, {})
+    if len(known) > KEPT:
+        known.clear()
+
+    def written(row: tuple[int, ...]) -> str:
+        sentence = known.get(row)  # type: ignore[call-overload]  # a tuple finds what is kept under named ones
+        if sentence is None:
+            sentence = known[Facts(*row)] = templates.sentence(catalog, Facts(*row))
+        return sentence
+
+    sizes = [int(column.max(initial=0)) + 1 for column in columns] if len(explanation) > MANY else []
+    if not sizes or math.prod(sizes) > 1 << 62:
+        return [written(row) for row in zip(*(each.tolist() for each in columns), strict=True)]
+    packed = np.zeros(len(explanation), np.int64)
+    for column, size in zip(columns, sizes, strict=True):
+        packed = packed * size + column
+    _, first, place = np.unique(packed, return_index=True, return_inverse=True)
+    rows = zip(*(column[first].tolist() for column in columns), strict=True)
+    return pl.Series([written(row) for row in rows], dtype=pl.String).gather(place)
+
+
+@cache
+def default_templates() -> Templates:
+    """The English ones."""
+    return Templates.read(None)
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > LARGEST:
+            raise DataError(f"is larger than {LARGEST:,} bytes", path=path, expected="a file of templates")
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError("not readable JSON", path=path, expected="a file of templates") from error
+    if not isinstance(document, dict):
+        raise DataError("not a JSON object", path=path, expected="a file of templates")
+    return document
+
+
+def _object(document: Mapping[str, Any], name: str, path: str | Path) -> dict[str, Any]:
+    value = document.get(name, {})
+    if not isinstance(value, dict):
+        raise DataError(f"{name} is not an object", path=path, expected="names and values")
+    return value
+
+
+def _check_words(document: Mapping[str, Any], path: Path) -> None:
+    """Raise unless the words of a set have the form that sentences need."""
+
+    def texts(value: object, least: int) -> bool:
+        return isinstance(value, list) and len(value) >= least and all(isinstance(each, str) for each in value)
+
+    for name in ("people", "items", "it"):
+        if not texts(document[name], 2) or len(document[name]) != 2:
+            raise DataError(f"{name} is not a pair", path=path, expected='one and many, such as ["guest", "guests"]')
+    for name in ("this", "here", "the", "thousands", "language"):
+        if not isinstance(document[name], str):
+            raise DataError(f"{name} is not a text", path=path)
+    for name in ("numbers", "plural", "singular", "uncountable", "predicative"):
+        if not texts(document[name], 0):
+            raise DataError(f"{name} is not a list of texts", path=path)
+    for verb, forms in document["verbs"].items():
+        if not texts(forms, 2) or len(forms) != 2:
+            raise DataError(f"the verb {verb!r} is not a pair", path=path, expected="one and many")
+    if not all(isinstance(each, str) for each in document["irregular"].values()):
+        raise DataError("irregular is not an object of texts", path=path)
+
+
+def _pieces(template: str, places: frozenset[str] | set[str], path: Path) -> Iterator[Piece]:
+    """A template cut at its places."""
+    try:
+        parsed = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise DataError(f"not a template: {template!r} ({error})", path=path) from error
+    for literal, name, form, conversion in parsed:
+        if name is not None and (name not in places or form or conversion):
+            raise DataError(
+                f"no placeholder {{{name}}} in {template!r}", path=path, expected=f"some of {', '.join(sorted(places))}"
+            )
+        yield literal, name
