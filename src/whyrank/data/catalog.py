@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 from whyrank.data.csr import CSR, checked_array, checked_csr
 from whyrank.data.people import People, Said
 from whyrank.data.ratings import Range
+from whyrank.data.statements import is_general
 from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import Vocabulary
 
+COMPARED = 20  # items from which on they are compared
+STEADY = 10.0  # imaginary people at the average of all items
 RELATIONS = ("user_explanations", "item_explanations", "user_items")
 
 
@@ -117,6 +120,33 @@ class Catalog:
     def unfavourable(self) -> NDArray[np.bool_]:
         """Explanations that speak against an item."""
         return self.signs < 0
+
+    @cached_property
+    def general(self) -> NDArray[np.bool_] | None:
+        """Explanations that praise or blame an aspect without saying why, such as great food; None: none does."""
+        known = zip(self.ids_listed, self.aspect.tolist(), self.signs.tolist(), strict=True)
+        names = self.aspects_listed
+        found = np.array([a >= 0 and is_general(each, str(names[a]), sign) for each, a, sign in known], np.bool_)
+        return found if found.any() else None
+
+    @cached_property
+    def standing(self) -> NDArray[np.float32]:
+        """Where each entry of item x explanation stands among all items, from 0: the item whose people say it most often.
+
+        The share of an item's people who say it is steadied towards that of all items. Where aspects are unknown, or
+        items too few to compare, every item is first.
+        """
+        said, items = self.item_explanations, len(self.items)
+        if not len(self.aspects) or items < COMPARED:
+            return np.zeros(len(said.indices), np.float32)
+        base = self.popularity[said.indices] / max(int(self.item_popularity.sum()), 1)
+        people = self.item_popularity[said.rows_of_entries()]
+        share = (self.people.supporting + STEADY * base) / (people + STEADY)
+        order = np.lexsort((np.arange(len(share)), -share, said.indices))
+        first = np.searchsorted(said.indices[order], said.indices[order])
+        standing = np.empty(len(share), np.float32)
+        standing[order] = (np.arange(len(share)) - first) / items
+        return standing
 
     @cached_property
     def ids_listed(self) -> list[str]:

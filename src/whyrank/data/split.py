@@ -116,6 +116,7 @@ def split_records(
     validation: float = 0.1,
     method: Method = "random",
     number: int = 1,
+    warn: bool = True,
 ) -> Split:
     """Divide records 70/30 into training and test, and draw 10% of training for validation.
 
@@ -141,7 +142,7 @@ def split_records(
     held = min(round(validation * training), training - int(cover))
     train, held_out, rest = np.split(order, [training - held, training])
     made = Split(triplets, np.sort(train), np.sort(held_out), np.sort(rest), info)
-    if number == 1:  # others of the same data are alike
+    if warn and number == 1:  # others of the same data are alike
         _warn_of_shares(made)
     return made
 

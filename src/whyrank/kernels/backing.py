@@ -21,12 +21,17 @@ def backed(
     aspect_indices: NDArray[np.int32],
     praising: NDArray[np.int32],
     blaming: NDArray[np.int32],
+    people: NDArray[np.int64],
+    standing: NDArray[np.float32],
     backing: float,
+    support: int,
+    distinctive: float,
     allowed: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
     """For each item (-1: none) its explanations that are allowed (empty: all) and that enough people support.
 
-    Enough are more than `backing` times those who say the opposite about the same aspect.
+    Enough are `support` people (one for items with fewer than five times as many), and more than `backing` times those
+    who say the opposite about the same aspect. What stands behind the share `distinctive` of the items is left out.
     """
     room = 0
     for item in items:
@@ -41,7 +46,9 @@ def backed(
         if item >= 0:
             for entry in range(indptr[item], indptr[item + 1]):
                 e = indices[entry]
-                if len(allowed) and not allowed[e]:
+                if (len(allowed) and not allowed[e]) or standing[entry] > distinctive:
+                    continue
+                if supporting[entry] < support and people[item] >= 5 * support:
                     continue
                 against = 0
                 if aspect[e] >= 0 and signs[e] != 0:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from whyrank.data.statements import GENERAL
 from whyrank.kernels import opinion_rows as kernel
 from whyrank.kernels import wordclasses as words
 from whyrank.mining.nouns import StatementEnglish
@@ -34,7 +35,6 @@ AMOUNTS = {
     "short": 1,
     "light": 1,
 }  # of what one would rather not have
-GENERAL = ("great", "bad", "average")  # senses that judge without saying why
 UNKNOWN = 3  # marks the guess for a word that no list of senses has: then ratings must agree
 ODD = 0.25  # a sense that an aspect has so much less often than others have it was probably said about something else
 

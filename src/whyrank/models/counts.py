@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
+from whyrank.data.split import split_records
 from whyrank.data.triplets import Triplets
 from whyrank.kernels.evidence import Strength, merged_evidence
 from whyrank.kernels.metrics import hits
@@ -28,7 +29,7 @@ def held_out(train: Triplets, validation: Triplets | None) -> tuple[Triplets, Tr
     """Training and validation records; a tenth of training, drawn by a fixed seed, where validation is not given."""
     if validation is not None and validation.records:
         return train, validation
-    split = train.split(seed=0, test=0.1, validation=0.0)
+    split = split_records(train, seed=0, test=0.1, validation=0.0, warn=False)
     return (split.train, split.test) if split.test.records else (train, train)
 
 

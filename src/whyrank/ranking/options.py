@@ -85,6 +85,20 @@ class Options:
         at_least=0,
         at_most=100,
     )
+    support: int = _option(
+        2,
+        "whole",
+        "With grounded: at least so many people say it; one is enough for items that few people speak about.",
+        at_least=1,
+        at_most=1_000_000,
+    )
+    distinctive: float = _option(
+        0.25,
+        "number",
+        "With grounded: a statement is shown only for this share of the items, where people say it most; 1: for all.",
+        at_least=0,
+        at_most=1,
+    )
     polarity: Polarity = _option(  # noqa: RUF009 - a field
         "positive",
         "choice",
@@ -109,6 +123,13 @@ class Options:
         at_least=-10,
         at_most=10,
     )
+    vague: float = _option(
+        1.0,
+        "number",
+        "Taken off the score of what praises or blames without saying why, such as great food.",
+        at_least=-10,
+        at_most=10,
+    )
     mu: float | None = _option(
         None,
         "number",
@@ -127,7 +148,17 @@ class Options:
     def plain(cls, **given: Any) -> Options:
         """The whole pool ranked by score alone, but for what is given: as evaluation and experiments rank."""
         return cls.of(
-            {"grounded": False, "backing": 0.0, "polarity": "any", "per_aspect": 0, "consistent": False} | given
+            {
+                "grounded": False,
+                "backing": 0.0,
+                "support": 1,
+                "distinctive": 1.0,
+                "polarity": "any",
+                "per_aspect": 0,
+                "consistent": False,
+                "vague": 0.0,
+            }
+            | given
         )
 
     @classmethod
@@ -186,11 +217,14 @@ class Options:
 
     def boost(self, catalog: Catalog) -> NDArray[np.float32] | None:
         """What is added to every explanation's score before ranking; None: nothing."""
-        if not self.specificity and not self.boosts:
+        general = catalog.general if self.vague else None
+        if not self.specificity and not self.boosts and general is None:
             return None
         import numpy as np
 
         boost = -self.specificity * np.log(np.maximum(catalog.popularity, 0.5)).astype(np.float32)
+        if general is not None:
+            boost[general] -= np.float32(self.vague)
         if self.boosts:
             numbers = catalog.explanations.numbers(list(self.boosts))
             boost[numbers] += np.array(list(self.boosts.values()), np.float32)

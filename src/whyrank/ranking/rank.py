@@ -121,13 +121,14 @@ def grounded_candidates(
 ) -> Candidates:
     """What people say about each item, as far as it is allowed and backed."""
     said = catalog.item_explanations
-    if allowed is None and not options.backing:
+    if allowed is None and not options.backing and options.support <= 1 and options.distinctive >= 1:
         return Candidates.of_rows(said, items)
     people = catalog.people
     of_items = (said.indptr, said.indices, people.supporting, catalog.aspect, catalog.signs)
     of_aspects = (*people.item_aspects[:2], people.praising, people.blaming)
     mask = NO_MASK if allowed is None else allowed
-    return Candidates(*backed(items, *of_items, *of_aspects, float(options.backing), mask))
+    limits = (float(options.backing), int(options.support), float(options.distinctive))
+    return Candidates(*backed(items, *of_items, *of_aspects, catalog.item_popularity, catalog.standing, *limits, mask))
 
 
 def _rank_chunk(
