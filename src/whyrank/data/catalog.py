@@ -18,6 +18,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import Vocabulary
 
 COMPARED = 20  # items from which on they are compared
+SPOKEN_OF = 4  # people from whom on an item is compared with others
 STEADY = 10.0  # imaginary people at the average of all items
 RELATIONS = ("user_explanations", "item_explanations", "user_items")
 
@@ -131,21 +132,24 @@ class Catalog:
 
     @cached_property
     def standing(self) -> NDArray[np.float32]:
-        """Where each entry of item x explanation stands among all items, from 0: the item whose people say it most often.
+        """Where each entry of item x explanation stands among the items, from 0: its people say it most often.
 
-        The share of an item's people who say it is steadied towards that of all items. Where aspects are unknown, or
-        items too few to compare, every item is first.
+        The share of an item's people who say it is steadied towards that of all items. Only items that enough people
+        speak about are compared; others are first, and so are all where aspects are unknown or items are few.
         """
-        said, items = self.item_explanations, len(self.items)
-        if not len(self.aspects) or items < COMPARED:
-            return np.zeros(len(said.indices), np.float32)
-        base = self.popularity[said.indices] / max(int(self.item_popularity.sum()), 1)
-        people = self.item_popularity[said.rows_of_entries()]
-        share = (self.people.supporting + STEADY * base) / (people + STEADY)
-        order = np.lexsort((np.arange(len(share)), -share, said.indices))
-        first = np.searchsorted(said.indices[order], said.indices[order])
-        standing = np.empty(len(share), np.float32)
-        standing[order] = (np.arange(len(share)) - first) / items
+        said, people = self.item_explanations, self.item_popularity
+        known = people >= SPOKEN_OF
+        standing = np.zeros(len(said.indices), np.float32)
+        if not len(self.aspects) or known.sum() < COMPARED:
+            return standing
+        item = said.rows_of_entries()
+        places = np.flatnonzero(known[item])
+        said_by, base = self.people.supporting[places], self.popularity / max(int(people.sum()), 1)
+        explanation = said.indices[places]
+        share = (said_by + STEADY * base[explanation]) / (people[item[places]] + STEADY)
+        order = np.lexsort((places, -share, explanation))
+        first = np.searchsorted(explanation[order], explanation[order])
+        standing[places[order]] = (np.arange(len(order)) - first) / known.sum()
         return standing
 
     @cached_property

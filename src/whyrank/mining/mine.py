@@ -184,7 +184,7 @@ class Choice:
         overall = st.overall(nouns)
         judged = mentions.filter(overall)
         mentions = self.drop("judgements", mentions, overall, not rules.judgements)
-        mentions = self.kept("whole", mentions, st.of_items(mentions, limits.records, nouns, language))
+        mentions = self.kept("whole", mentions, st.of_items(mentions, nouns, language))
         mentions = self.kept("idioms", mentions, st.steady(mentions, limits.records, nouns))
         mentions = self.kept("odd", mentions, st.odd_pairs(mentions))
         mentions = self.kept("absences", mentions, st.idle_absences(mentions))

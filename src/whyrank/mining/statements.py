@@ -36,6 +36,7 @@ AMOUNTS = {
     "light": 1,
 }  # of what one would rather not have
 UNKNOWN = 3  # marks the guess for a word that no list of senses has: then ratings must agree
+NAMED = 3  # mentions by name that make a sense one that items can have
 ODD = 0.25  # a sense that an aspect has so much less often than others have it was probably said about something else
 
 
@@ -242,7 +243,9 @@ def aspects(
         rows.append(_levels(written, inner, describing, bool(verbal), language, nouns, fixed))
     schema = {f"p{k}": pl.String for k in range(LEVELS)} | {f"s{k}": pl.String for k in range(LEVELS)}
     schema |= {"named": pl.String}
-    table = pl.concat([distinct.drop("n"), pl.DataFrame(rows, schema=schema, orient="row")], how="horizontal")
+    found = pl.DataFrame(rows, schema=schema, orient="row")
+    found = _in_one_order(found, distinct["n"])
+    table = pl.concat([distinct.drop("n"), found], how="horizontal")
     joined = mentions.join(table, on=key, how="left", nulls_equal=True)
     costs = pl.col(f"p{LEVELS - 1}").is_in(sorted(language.cost)) & pl.col("sense").is_in(list(AMOUNTS))
     joined = joined.with_columns(
@@ -254,6 +257,18 @@ def aspects(
     absent = (pl.col("rule") == kernel.R_NO) & (pl.col("modifier") != 0) & pl.col("named").is_null()
     joined = joined.filter(~(described & pl.col("named").is_not_null()) & ~absent)
     return joined.filter(pl.any_horizontal(pl.col([f"p{k}" for k in range(LEVELS)]).is_not_null()))
+
+
+def _in_one_order(found: pl.DataFrame, counts: pl.Series) -> pl.DataFrame:
+    """Aspects of the same words in another order as the more frequent one: quality food is food quality."""
+    table = found.select(name="p0", n=counts).drop_nulls().group_by("name").agg(pl.col("n").sum())
+    table = table.filter(pl.col("name").str.contains(" ")).with_columns(
+        words=pl.col("name").str.split(" ").list.sort().list.join(" ")
+    )
+    best = table.sort("n", "name", descending=[True, False]).unique("words", keep="first", maintain_order=True)
+    other = table.join(best.select("words", into="name"), on="words").filter(pl.col("name") != pl.col("into"))
+    names = dict(other.select("name", "into").iter_rows())
+    return found.with_columns(pl.col(f"p{k}").replace(names) for k in range(LEVELS)) if names else found
 
 
 def overall(nouns: Vocabulary) -> pl.Expr:
@@ -278,10 +293,10 @@ def steady(mentions: pl.DataFrame, least: int, nouns: Vocabulary) -> pl.DataFram
     return pl.concat([known.filter(~plain), praised])
 
 
-def of_items(mentions: pl.DataFrame, least: int, nouns: Vocabulary, language: StatementEnglish) -> pl.DataFrame:
+def of_items(mentions: pl.DataFrame, nouns: Vocabulary, language: StatementEnglish) -> pl.DataFrame:
     """Mentions without what pronouns and fragments say about the item in senses that nobody gives it by name."""
     whole, about = pl.col("whole"), pl.col(f"p{LEVELS - 1}") == nouns.item
-    named = mentions.filter(about & ~whole).group_by("sense").agg(n=pl.len()).filter(pl.col("n") >= least)
+    named = mentions.filter(about & ~whole).group_by("sense").agg(n=pl.len()).filter(pl.col("n") >= NAMED)
     fit = [word for word in mentions.filter(whole)["spoken"].unique().to_list() if language.describes(word)]
     good = pl.col("sense").is_in(named["sense"].to_list()) & pl.col("spoken").is_in(fit)
     return mentions.filter(~whole | good)
