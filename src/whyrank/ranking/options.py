@@ -93,7 +93,7 @@ class Options:
         at_most=1_000_000,
     )
     distinctive: float = _option(
-        0.25,
+        0.2,
         "number",
         "With grounded: a statement is shown only for this share of the items, where people say it most; 1: for all.",
         at_least=0,
