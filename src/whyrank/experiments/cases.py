@@ -81,7 +81,7 @@ def _opinions(lab: Lab, test: Triplets) -> tuple[Records, Records]:
         span = high - low
         return np.flatnonzero(test.rating >= high - 0.2 * span), np.flatnonzero(test.rating <= low + 0.3 * span)
     try:
-        sentiment = Catalog.of(lab.splits[0].train).sentiment[test.explanation]
+        sentiment = Catalog.of(lab.splits[0].train, quotes=False).sentiment[test.explanation]
     except MissingExtra:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     record = test.record_explanations.rows_of_entries()

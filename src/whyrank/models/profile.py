@@ -75,7 +75,7 @@ class Profile(EvidenceModel):
         """Stage by stage: of several courses the one that is best after its start goes on until it is over."""
         saved = Checkpoint.of(self, train, validation, run)
         learn, check = held_out(train, validation)
-        catalog, self.catalog_ = self.catalog_, Catalog.of(learn)
+        catalog, self.catalog_ = self.catalog_, Catalog.of(learn, quotes=False)
         for stage, racers in self.stages.items():
             work = self.work(stage, learn, check, run)
             course = saved.course(work, stage)
