@@ -213,6 +213,17 @@ def test_damaged_counts_of_people_are_refused(tmp_path: Path, name: str) -> None
         Catalog.restore({**arrays, f"people.{name}": damaged}, model.catalog_.tables())
 
 
+def test_aspects_and_quotes_are_saved_whole_or_not_at_all() -> None:
+    catalog = POP().fit(Triplets.from_frame(table(some_rows(80, 3)))).catalog_
+    arrays, tables = catalog.arrays(), catalog.tables()
+    for name in ("praising", "blaming", "item_aspects.indptr", "user_aspects.counts", "quote_starts"):
+        with pytest.raises((ValueError, KeyError)):
+            Catalog.restore({each: array for each, array in arrays.items() if each != f"people.{name}"}, tables)
+    for name in ("aspects", "quotes"):
+        with pytest.raises(ValueError, match="whole"):
+            Catalog.restore(arrays, {each: found for each, found in tables.items() if each != name})
+
+
 @pytest.mark.parametrize("column", ["text", "user"])
 def test_damaged_quotes_are_refused(tmp_path: Path, column: str) -> None:
     catalog = POP().fit(Triplets.from_frame(table(some_rows(80, 3)))).catalog_

@@ -45,10 +45,9 @@ def _wrapped(text: str, first: str, rest: str) -> list[str]:
 
 def score_table(title: str, reasons: list[Reason], options: Options | None = None) -> Table:
     """Reasons with the parts of their scores and their evidence; what options add to scores is a part, too."""
-    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=escape(title), title_justify="left", caption=CAPTION, caption_justify="left")
+    table = Table(title=title, title_justify="left", caption=CAPTION, caption_justify="left")
     parts = list(reasons[0].parts) if reasons else []
     rest = "boost" if options is not None and (options.boosts or options.specificity) else "evidence"
     names = [{"bonus": rest, "popularity": "popular"}.get(part, part) for part in parts]
@@ -59,5 +58,5 @@ def score_table(title: str, reasons: list[Reason], options: Options | None = Non
         said = reason.evidence
         shares = (f"{reason.parts.get(part, 0.0):.2f}" for part in parts)
         counts = (str(said.item), str(said.similar_items), str(said.user))
-        table.add_row(escape(reason.text), f"{reason.score:.2f}", *shares, *counts)
+        table.add_row(reason.text, f"{reason.score:.2f}", *shares, *counts)
     return table
