@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from whyrank.cli.app import safe
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -20,7 +22,7 @@ CAPTION = "score and its parts; records that hold it: of this item, of similar i
 
 def card(title: str, reasons: list[Reason], *, quotes: bool = True) -> Iterator[str]:
     """The lines of a card, none wider than 80 columns where words allow it."""
-    yield from textwrap.wrap(title, WIDTH) or [""]
+    yield from textwrap.wrap(safe(title), WIDTH) or [""]
     for reason in reasons:
         yield from _wrapped(f"{reason.sentence} ({counted(reason).replace(' ', GLUE)})", "  - ", "    ")
     quoted = next((reason.quotes[0]["text"] for reason in reasons if reason.quotes), None) if quotes else None
@@ -39,7 +41,7 @@ def counted(reason: Reason) -> str:
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:
-    lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    lines = textwrap.wrap(safe(text), WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return [line.replace(GLUE, " ") for line in lines]
 
 
