@@ -192,8 +192,9 @@ def fuzz(reader: Reader, seed: int, numbers: range, tell: Callable[[int], object
     """Read the inputs with the given numbers."""
     found: list[str] = []
     counts = Counts(failures=found)
-    logging.disable(logging.CRITICAL)
     with scratch() as folder, contextlib.ExitStack() as stack:
+        stack.callback(logging.disable, logging.NOTSET)
+        logging.disable(logging.CRITICAL)
         if reader.around is not None:
             stack.enter_context(reader.around(folder))
         fuzzer = Fuzzer(reader, seed, folder)
@@ -214,7 +215,6 @@ def fuzz(reader: Reader, seed: int, numbers: range, tell: Callable[[int], object
             counts.inputs += 1
             took = time.process_time() - begin
             counts.seconds, counts.worst = counts.seconds + took, max(counts.worst, took)
-    logging.disable(logging.NOTSET)
     return counts
 
 

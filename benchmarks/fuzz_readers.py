@@ -125,7 +125,7 @@ def mined_corpus(folder: Path) -> list[Files]:
     from whyrank.mining import mine
 
     reviews = pl.DataFrame({"user": list("abcd"), "item": list("xyxy"), "text": ["Great location! Clean room."] * 4})
-    mine(reviews, min_count=2).write(folder / "mined")
+    mine(reviews, unit="clauses", min_count=2).write(folder / "mined")
     return [files_of(folder / "mined")]
 
 

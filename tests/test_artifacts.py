@@ -196,7 +196,7 @@ def test_a_folder_of_somebody_else_is_left_alone_whatever_its_files_are_called(
     writers = {
         "manifest.json": lambda: POP().fit(split).save(tmp_path),
         "split.json": lambda: split.write(tmp_path),
-        "mining.json": lambda: mine(reviews).write(tmp_path),
+        "mining.json": lambda: mine(reviews, unit="clauses").write(tmp_path),
         "export.json": lambda: export(BPER(epochs=1).fit(split), tmp_path),
         "IDs.txt": lambda: write(split.data, tmp_path, "extra"),
         "IDs.pickle": lambda: write(split.data, tmp_path, "extra"),
@@ -215,7 +215,7 @@ def test_every_kind_of_folder_gives_way_to_its_own_kind_and_keeps_notes(split: S
     reviews = pl.DataFrame({"user": list("abcde"), "item": list("xyxyx"), "text": ["Great location!"] * 5})
     writers = {
         "split": lambda path: split.write(path),
-        "mined": lambda path: mine(reviews).write(path),
+        "mined": lambda path: mine(reviews, unit="clauses").write(path),
         "export": lambda path: export(BPER(epochs=1).fit(split), path),
         "extra": lambda path: write(split.data, path),
         "text": lambda path: write(split.data, path, "extra-text"),

@@ -240,7 +240,7 @@ def test_mining_from_the_command_line(call: Call, tmp_path: Path) -> None:
     code, out, err = call("mine", tmp_path / "reviews.jsonl.gz", "-o", tmp_path / "mined", "--rules")
     assert code == 0
     assert "What the rules dropped" in out
-    assert "explanations" in err
+    assert "statements" in err
     described = json.loads(call("describe", tmp_path / "mined", "--json")[1])
     assert described["explanations"] > 20
 
@@ -392,7 +392,11 @@ def test_where_no_bar_can_be_drawn_lines_say_how_far_it_is(
 
 def test_mining_nothing_is_an_error_that_writes_nothing(call: Call, tmp_path: Path) -> None:
     (tmp_path / "reviews.jsonl").write_text('{"user": "a", "item": "x", "text": "Great pool [sic] \\u001b[31mred"}\n')
-    code, out, err = call("mine", tmp_path / "reviews.jsonl", "-o", tmp_path / "mined", "--rules")
+    code, out, err = call("mine", tmp_path / "reviews.jsonl", "-o", tmp_path / "mined")
+    assert (code, out) == (2, "")
+    assert "no statement was found" in err
+    command = ("mine", tmp_path / "reviews.jsonl", "-o", tmp_path / "mined", "--rules", "--unit", "clauses")
+    code, out, err = call(*command)
     assert (code, out) == (2, "")
     assert "no explanation was found" in err
     assert "What the rules dropped" in err
@@ -437,7 +441,8 @@ def test_texts_ids_and_names_of_files_are_shown_and_never_obeyed(call: Call, tmp
     said += [call("fit", folder / "t.parquet", "--model", "pop", "-o", folder / "pop")]
     said += [call("fit", folder / "t.parquet", "--model", "share", "-o", folder / "share")]
     for user in NASTY:
-        said += [call("explain", folder / "pop", "-u", user, "-i", NASTY[2], "-n", 9)]
+        said += [call("explain", folder / "pop", "-u", user, "-i", NASTY[2], "-n", 9, "--no-grounded")]
+        said += [call("explain", folder / "pop", "-u", user, "-i", NASTY[2], "-n", 9, "--no-grounded", "--scores")]
         said += [call("explain", folder / "pop", "-u", user, "-i", NASTY[2], "--json")]
     assert all(code == 0 for code, _, _ in said)
     wrong = [call("describe", folder / "t.parquet", "--columns", "user=\x1b[31m")]
@@ -448,7 +453,8 @@ def test_texts_ids_and_names_of_files_are_shown_and_never_obeyed(call: Call, tmp
         assert not re.search(
             "[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", out + re.sub("\x1b\\[(31|1|0)m(?=error|$| )", "", err)
         )
-    shown = said[4][1]
+    card, scores = (" ".join(out.split()) for _, out, _ in said[4:6])
     for text in ("[/b] closed", "[sic] said", r"\x1b[31mred\x1b[0m", r"\x9b31m", ":smile:", r"\u202eback"):
-        assert text in shown
+        assert text in card
+        assert text in scores
     assert "[/b]" in wrong[2][2]

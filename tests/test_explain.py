@@ -386,7 +386,7 @@ def test_cards_fit_eighty_columns_and_show_title_sentences_quote_and_counts(
     lines = out.splitlines()
     first = load(folder).explain("u1", "i1")[0]
     assert code == 0
-    assert lines[0].startswith("The [bold]Old[/b] Inn[31m at the very end")
+    assert lines[0].startswith(r"The [bold]Old[/b] Inn\x1b[31m at the very end")
     assert all(len(line) <= 80 for line in lines)
     assert "guest" in out
     assert "people" not in out

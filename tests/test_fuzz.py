@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -53,6 +54,7 @@ def test_the_fuzzer_notices_what_must_not_be(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_reader_that_refuses_what_is_sound_tests_nothing() -> None:
     with pytest.raises(AssertionError, match="refuses all that is sound"):
         fuzz.fuzz(a_reader(lambda: fail(DataError("no")), damaged=False), 0, range(1))
+    assert not logging.root.manager.disable  # later tests look at logs
 
 
 def test_an_input_is_a_function_of_its_number() -> None:

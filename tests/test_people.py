@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from whyrank.data.csr import CSR
 from whyrank.data.people import CUT
 from whyrank.data.split import read_split
 from whyrank.data.triplets import Triplets
+from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ArtifactError, DataError
 from whyrank.models import COUNTS, POP, load
 
@@ -85,6 +87,36 @@ def test_columns_of_explanations_and_triplets_survive_every_form(tmp_path: Path)
     back = read_split(split.write(tmp_path / "split")).train
     assert back.frame().equals(split.train.frame())
     assert data.take(np.array([1, 0])).frame().equals(pl.concat([data.take(np.array([k])).frame() for k in (1, 0)]))
+
+
+def test_what_belongs_to_triplets_and_explanations_goes_with_them() -> None:
+    rows = one_time_per_record([(u, i, e, t, f"{u} {i} {e}") for u, i, e, t, _ in some_rows(60, 0)])
+    frame = table(rows).with_columns(source=pl.concat_str("user", "item", "explanation"))
+    data = Triplets.from_frame(frame)
+    some = np.arange(len(data)) % 3 == 0
+    assert data.without(some).frame().equals(data.frame().filter(pl.Series(~some)))
+    other = Triplets.from_frame(frame.filter(pl.col("user") != "u3"))
+    assert other.aspects is not None
+    assert other.polarity is not None
+    assert other.texts is not None
+    like = replace(
+        other,
+        explanations=Vocabulary(other.explanations.ids.reverse(), "explanation"),
+        aspects=other.aspects.reverse(),
+        polarity=other.polarity[::-1],
+        texts=other.texts.reverse(),
+    )
+    columns = ["user", "item", "explanation"]
+    left = data.renumbered(like).frame().sort(columns)
+    assert left.equals(data.frame().filter(pl.col("user") != "u3").sort(columns))
+
+
+def test_a_polarity_that_is_none_skips_its_row_if_asked_to(tmp_path: Path) -> None:
+    rows = {"user": ["a", "b", "c"], "item": ["x"] * 3, "explanation": ["e", "f", "g"], "polarity": ["1", "good", ""]}
+    pl.DataFrame(rows).write_csv(tmp_path / "t.csv")
+    with pytest.raises(DataError, match=r"not a polarity: 'good'"):
+        wr.read(tmp_path / "t.csv")
+    assert wr.read(tmp_path / "t.csv", on_error="skip").frame()["polarity"].to_list() == [1, 0]
 
 
 def test_the_digest_depends_on_aspects_and_polarity_but_not_on_their_absence() -> None:
@@ -211,6 +243,17 @@ def test_damaged_counts_of_people_are_refused(tmp_path: Path, name: str) -> None
     damaged = damaged[:-1] if name in ("supporting", "latest", "praising") else damaged + 1000
     with pytest.raises(ValueError, match=r"size|number|follow"):
         Catalog.restore({**arrays, f"people.{name}": damaged}, model.catalog_.tables())
+
+
+def test_aspects_and_quotes_are_saved_whole_or_not_at_all() -> None:
+    catalog = POP().fit(Triplets.from_frame(table(some_rows(80, 3)))).catalog_
+    arrays, tables = catalog.arrays(), catalog.tables()
+    for name in ("praising", "blaming", "item_aspects.indptr", "user_aspects.counts", "quote_starts"):
+        with pytest.raises((ValueError, KeyError)):
+            Catalog.restore({each: array for each, array in arrays.items() if each != f"people.{name}"}, tables)
+    for name in ("aspects", "quotes"):
+        with pytest.raises(ValueError, match="whole"):
+            Catalog.restore(arrays, {each: found for each, found in tables.items() if each != name})
 
 
 @pytest.mark.parametrize("column", ["text", "user"])

@@ -83,7 +83,7 @@ def test_a_mined_folder_does_not_follow_links_and_names_no_files(tmp_path: Path)
     from whyrank.mining import Mined, mine
 
     reviews = pl.DataFrame({"user": list("abc"), "item": list("xyx"), "text": ["Great location!"] * 3})
-    folder = mine(reviews, min_count=2).write(tmp_path / "mined")
+    folder = mine(reviews, unit="clauses", min_count=2).write(tmp_path / "mined")
     account = json.loads((folder / "mining.json").read_text())
     account["sha256"]["../secret.parquet"] = "0" * 64  # would have been opened if the account said what to read
     (folder / "mining.json").write_text(json.dumps(account))

@@ -98,7 +98,11 @@ CATALOG = catalog_of(STATEMENTS)
 
 
 def sentence(each: str, templates: Templates = GUESTS, catalog: Catalog = CATALOG, **counts: int) -> str:
-    zero = dict.fromkeys(Facts._fields, 0) | {"rank": 1, "explanation": catalog.explanations.number(each)}
+    zero = dict.fromkeys(Facts._fields, 0) | {
+        "rank": 1,
+        "explanation": catalog.explanations.number(each),
+        "user_items": 99,
+    }
     return templates.sentence(catalog, Facts(**{**zero, **counts}))
 
 
@@ -146,6 +150,11 @@ def sentence(each: str, templates: Templates = GUESTS, catalog: Catalog = CATALO
         ("money+", {"supporting": 1, "user_aspect": 1}, "One guest says “worth the money”."),
         ("room0", {"supporting": 7}, "Seven guests mention the large rooms."),
         ("tag", {"supporting": 12}, "12 guests said “Very good” about this."),
+        (
+            "tag",
+            {"supporting": 2, "user": 3, "user_items": 2},  # two records of one item
+            "Two guests said “Very good” about this; so did you about two films.",
+        ),
         ("tag", {"supporting": 2, "user": 1}, "Two guests said “Very good” about this; so did you about one film."),
         ("bed+", {}, "Nobody mentions the comfortable beds here yet."),
         ("bed+", {"user": 2}, "Nobody mentions the comfortable beds here yet; you have elsewhere."),
@@ -178,7 +187,8 @@ def test_every_sentence_has_no_place_left_and_one_full_stop() -> None:
     for each in STATEMENTS:
         for supporting in (0, 1, 2, 30):
             for rank in range(1, 7):
-                for more in ({}, {"opposing": 1}, {"user": 1}, {"user_aspect": 3, "agreeing": 30, "mentions": 30}):
+                often = {"user_aspect": 3, "user_items": 3, "agreeing": 30, "mentions": 30}
+                for more in ({}, {"opposing": 1}, {"user": 1}, often):
                     found = sentence(each, rank=rank, supporting=supporting, **more)
                     assert "{" not in found
                     assert "None" not in found

@@ -59,7 +59,7 @@ def test_a_replaced_folder_is_loaded_without_a_failed_request(tmp_path: Path, wo
     split = wr.read_split(world.folder / "split")
     RAND(seed=1).fit(split).save(tmp_path / "model")
     body = {"user": world.user, "item": world.item, "n": 3, "grounded": False}
-    expected = [each.explanation for each in RAND(seed=2).fit(split).explain(world.user, world.item, 3)]
+    expected = [each.explanation for each in RAND(seed=2).fit(split).explain(world.user, world.item, 3, grounded=False)]
 
     def is_new(answer: dict[str, object]) -> bool:
         return [each["explanation"] for each in answer["results"][0]["reasons"]] == expected

@@ -122,9 +122,9 @@ def print_json(value: object) -> None:
 
 
 def print_text(shown: object) -> None:
-    """A text as it is, without markup and without control characters, or a table, on standard output."""
+    """A text, without markup and in the lines that it has, or a table, on standard output; made safe."""
     if isinstance(shown, str):
-        typer.echo("".join(each for each in shown if each == "\n" or each.isprintable()))
+        typer.echo(safe(shown))
     else:
         console().print(shown)
 

@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from whyrank.cli.app import safe
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -20,7 +22,7 @@ CAPTION = "score and its parts; records that hold it: of this item, of similar i
 
 def card(title: str, reasons: list[Reason], *, quotes: bool = True) -> Iterator[str]:
     """The lines of a card, none wider than 80 columns where words allow it."""
-    yield from textwrap.wrap(title, WIDTH) or [""]
+    yield from textwrap.wrap(safe(title), WIDTH) or [""]
     for reason in reasons:
         yield from _wrapped(f"{reason.sentence} ({counted(reason).replace(' ', GLUE)})", "  - ", "    ")
     quoted = next((reason.quotes[0]["text"] for reason in reasons if reason.quotes), None) if quotes else None
@@ -39,16 +41,15 @@ def counted(reason: Reason) -> str:
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:
-    lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    lines = textwrap.wrap(safe(text), WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return [line.replace(GLUE, " ") for line in lines]
 
 
 def score_table(title: str, reasons: list[Reason], options: Options | None = None) -> Table:
     """Reasons with the parts of their scores and their evidence; what options add to scores is a part, too."""
-    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=escape(title), title_justify="left", caption=CAPTION, caption_justify="left")
+    table = Table(title=title, title_justify="left", caption=CAPTION, caption_justify="left")
     parts = list(reasons[0].parts) if reasons else []
     rest = "boost" if options is not None and (options.boosts or options.specificity) else "evidence"
     names = [{"bonus": rest, "popularity": "popular"}.get(part, part) for part in parts]
@@ -59,5 +60,5 @@ def score_table(title: str, reasons: list[Reason], options: Options | None = Non
         said = reason.evidence
         shares = (f"{reason.parts.get(part, 0.0):.2f}" for part in parts)
         counts = (str(said.item), str(said.similar_items), str(said.user))
-        table.add_row(escape(reason.text), f"{reason.score:.2f}", *shares, *counts)
+        table.add_row(reason.text, f"{reason.score:.2f}", *shares, *counts)
     return table

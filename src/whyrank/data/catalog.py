@@ -43,10 +43,12 @@ class Catalog:
     rating_range: Range | None = field(default=None, kw_only=True)  # the scale of ratings, where it was named
 
     @classmethod
-    def of(cls, train: Triplets) -> Catalog:
+    def of(cls, train: Triplets, *, quotes: bool = True) -> Catalog:
+        """The catalog of training data; without quotes it is made sooner, for models that are still learning."""
         aspects, aspect = _aspects(train.aspects, len(train.explanations))
         sign = np.zeros(len(aspect), np.int8) if train.polarity is None else train.polarity
         said = Said.of(train, train.user, train.item, train.explanation, aspect, sign)
+        said = said if quotes else said._replace(sentence=None, source=None)
         sizes = (len(train.users), len(train.explanations), len(aspects))
         return cls(
             users=train.users,
@@ -198,7 +200,7 @@ class Catalog:
         popularity = np.bincount(said, minlength=len(pool))
         before = np.zeros(len(pool))
         before[: len(self.popularity)] = self.popularity
-        fresh = Catalog.of(new).mean_rating
+        fresh = _mean_ratings(new)
         rating = np.full(len(pool), np.nan, np.float32)
         rating[: len(self.mean_rating)] = self.mean_rating
         moved = pool.numbers(new.explanations.ids)
@@ -344,6 +346,8 @@ class Catalog:
         for name in RELATIONS:
             row, column = name.removesuffix("s").split("_")
             relations[name] = checked_csr(arrays, name, sizes[row], sizes[column])
+        if ("aspect" in pool.columns) != ("aspects" in tables):
+            raise ValueError("aspects are not whole")
         names = _column(tables["aspects"], "id") if "aspects" in tables else None
         aspects, aspect = _aspects(pool["aspect"] if "aspect" in pool.columns else None, len(pool), names)
         of_people = {n.removeprefix("people."): a for n, a in arrays.items() if n.startswith("people.")}

@@ -169,7 +169,9 @@ class People:
         What is missing is unknown: then every record counts as a person.
         """
         entries, items = len(relation.indices), relation.rows
-        has_aspects = "item_aspects.indptr" in arrays
+        has_aspects = any(name in ("praising", "blaming") or "_aspects." in name for name in arrays)
+        if (quotes is None) != ("quote_starts" not in arrays):
+            raise ValueError("quotes are not whole")
         of_items = checked_csr(arrays, "item_aspects", items, aspects) if has_aspects else _empty(items)
         by_users = checked_csr(arrays, "user_aspects", users, aspects) if has_aspects else _empty(users)
         starts = np.zeros(entries + 1, np.int64)
@@ -180,17 +182,17 @@ class People:
             if starts[0] != 0 or starts[-1] != len(quotes) or (np.diff(starts) < 0).any():
                 raise ValueError("quotes do not follow each other")
 
-        def counts(name: str, size: int, otherwise: Ints) -> Ints:
-            found: Ints = checked_array(arrays, name, np.int32, size) if name in arrays else otherwise
+        def counts(name: str, size: int, missing: bool, otherwise: Ints) -> Ints:
+            found: Ints = otherwise if missing else checked_array(arrays, name, np.int32, size)
             return found
 
         nobody = np.zeros(len(of_items.indices), np.int32)
         return cls(
-            supporting=counts("supporting", entries, relation.counts),
+            supporting=counts("supporting", entries, "supporting" not in arrays, relation.counts),
             latest=checked_array(arrays, "latest", np.int64, entries) if "latest" in arrays else NO_LONGS,
             item_aspects=of_items,
-            praising=counts("praising", len(nobody), nobody),
-            blaming=counts("blaming", len(nobody), nobody),
+            praising=counts("praising", len(nobody), not has_aspects, nobody),
+            blaming=counts("blaming", len(nobody), not has_aspects, nobody),
             user_aspects=by_users,
             quote_starts=starts,
             quotes=pl.DataFrame(schema=TEXTS) if quotes is None else quotes,
@@ -205,8 +207,10 @@ def places(relation: CSR, rows: Ints, columns: Ints, width: int) -> Longs:
 
 def _people(entry: Longs, user: Ints, entries: int, users: int) -> Ints:
     """How many different users each entry has."""
-    once = np.unique(entry * users + user) // max(users, 1)
-    return np.bincount(once, minlength=entries).astype(np.int32)
+    keys = entry * users + user
+    keys.sort()  # np.unique hashes such keys, which takes twenty times as long
+    once = keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys
+    return np.bincount(once // max(users, 1), minlength=entries).astype(np.int32)
 
 
 def _distinct(rows_of: Ints, columns_of: Ints, counted: Ints, rows: int, columns: int, among: int) -> CSR:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.triplets import Triplets
-from whyrank.errors import MissingExtra, ParameterError
+from whyrank.errors import ParameterError
 from whyrank.experiments.cache import Facts
 from whyrank.experiments.jobs import Job
 from whyrank.experiments.lab import Lab
@@ -80,10 +80,7 @@ def _opinions(lab: Lab, test: Triplets) -> tuple[Records, Records]:
         low, high = np.nanmin(test.rating), np.nanmax(test.rating)
         span = high - low
         return np.flatnonzero(test.rating >= high - 0.2 * span), np.flatnonzero(test.rating <= low + 0.3 * span)
-    try:
-        sentiment = Catalog.of(lab.splits[0].train).sentiment[test.explanation]
-    except MissingExtra:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    sentiment = Catalog.of(lab.splits[0].train, quotes=False).sentiment[test.explanation]
     record = test.record_explanations.rows_of_entries()
     least, most = np.full(test.records, np.inf), np.full(test.records, -np.inf)
     np.minimum.at(least, record, sentiment)

@@ -94,7 +94,7 @@ class COUNTS(EvidenceModel):
             return
         catalog = self.catalog_
         learn, check = held_out(train, validation)
-        check, self.catalog_ = sampled(check), Catalog.of(learn)
+        check, self.catalog_ = sampled(check), Catalog.of(learn, quotes=False)
         try:
             scores = []
             for self.strengths_ in candidates:

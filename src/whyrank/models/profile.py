@@ -80,7 +80,7 @@ class Profile(EvidenceModel):
         """
         saved = Checkpoint.of(self, train, validation, run)
         learn, check = held_out(train, validation)
-        catalog, self.catalog_ = self.catalog_, Catalog.of(learn)
+        catalog, self.catalog_ = self.catalog_, Catalog.of(learn, quotes=False)
         for stage, racers in self.stages.items():
             work = self.work(stage, learn, check, run)
             course = saved.course(work, stage) or race(work, racers)

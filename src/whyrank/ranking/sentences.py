@@ -108,6 +108,7 @@ class Templates:
 
     def sentence(self, catalog: Catalog, facts: Facts) -> str:
         """The sentence of one reason."""
+        facts = facts._replace(user=min(facts.user, facts.user_items))  # several records of one item are one item
         phrase = self._phrase(catalog, facts.explanation)
         places = self._places(catalog, facts, phrase)
         templates = self.sentences[case_of(facts, catalog, phrase)]
