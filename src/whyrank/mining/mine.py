@@ -145,7 +145,8 @@ class Choice:
         quotes = read_quotes(text, starts, lengths, self.language, self.rules.vulgar)
         del text
         self.reading.reject("not English", int(records["foreign"].sum()))
-        pool = self.pool(taken, best.with_columns(sentence=quotes))
+        clear = pl.when(~best["mixed"]).then(quotes)
+        pool = self.pool(taken, best.with_columns(sentence=clear))
         return Mined.of(pool, self.rules, self.report, self.reading, time.perf_counter() - started, coverage)
 
     def records(self, corpus: st.Corpus) -> pl.DataFrame:
@@ -178,6 +179,8 @@ class Choice:
         self.report.sentences = mentions.height
         nouns = st.learn_nouns(corpus, language, rules.names)
         mentions = st.senses(mentions, texts, language)
+        mixed = pl.col("fixed").drop_nulls().n_unique().over("review", "start") > 1
+        mentions = mentions.with_columns(mixed=mixed)
         mentions = st.aspects(mentions, texts, language, nouns, limits.records)
         mentions = self.drop("vulgar", mentions, self._vulgar(mentions), not rules.vulgar)
         mentions = self.drop("titles", mentions, self._titled(mentions), bool(self.titles))
@@ -220,7 +223,7 @@ class Choice:
             "sentence",
             "source",
         )
-        wordings, table = st.describe(taken)
+        wordings, table = st.describe(taken, self.language)
         if self.old is not None:
             before = self.old.pool
             triplets = pl.concat([before.triplets.select(triplets.columns), triplets])

@@ -19,9 +19,9 @@ CAPITALS = r"[a-z,;:)'\d]\s+([A-Z][a-z]+)"
 
 
 def pick(mentions: pl.DataFrame) -> pl.DataFrame:
-    """One mention for each user, item and statement: the sentence whose length is closest to that of a good quote."""
+    """One mention for each user, item and statement: a sentence of good length that does not also say the opposite."""
     odd = (pl.col("length") < SHORT) | (pl.col("length") > LONG)
-    ranked = mentions.with_columns(distance=(pl.col("length") - GOOD).abs() + 1000 * odd)
+    ranked = mentions.with_columns(distance=(pl.col("length") - GOOD).abs() + 1000 * odd + 500 * pl.col("mixed"))
     order = ranked.sort("user", "item", "id", "distance", "length", "copy", "start")
     return order.unique(("user", "item", "id"), keep="first", maintain_order=True).drop("distance")
 

@@ -491,7 +491,7 @@ def idle_absences(mentions: pl.DataFrame) -> pl.DataFrame:
     return mentions.join(idle.select(head), on=head, how="anti")
 
 
-def describe(taken: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def describe(taken: pl.DataFrame, language: StatementEnglish) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The wordings of every statement, and the statements: id, text, aspect, sense, polarity.
 
     A statement is written as most people say it: the opinion word and the noun that are most frequent, each by itself.
@@ -513,6 +513,10 @@ def describe(taken: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         normalized=pl.concat_str("key", "phrase", separator="#"),
     ).sort("explanation", "count", "text", descending=[False, True, False])
 
+    pairs = taken.select("aspect", "surface").unique()
+    own = [surface if language.singular(surface) == aspect else aspect for aspect, surface in pairs.iter_rows()]
+    taken = taken.join(pairs.with_columns(own=pl.Series(own, dtype=pl.String)), on=["aspect", "surface"], how="left")
+
     def most(column: str) -> pl.DataFrame:
         counts = taken.group_by("id", column).agg(n=people).sort("id", "n", column, descending=[False, True, False])
         return counts.unique("id", keep="first", maintain_order=True).select("id", column)
@@ -521,8 +525,8 @@ def describe(taken: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         pl.col("aspect", "sense", "polarity").first(),
         verbal=(pl.col("verbal") & pl.col("aspect").str.starts_with("to ")).all(),
     )
-    table = facts.join(most("wording"), on="id").join(most("surface"), on="id").join(most("phrase"), on="id")
-    noun = pl.concat_str("wording", "surface", separator=" ")
+    table = facts.join(most("wording"), on="id").join(most("own"), on="id").join(most("phrase"), on="id")
+    noun = pl.concat_str("wording", "own", separator=" ")
     text = pl.when("verbal").then("phrase").otherwise(noun)
     return wordings, table.select("id", text.alias("text"), "aspect", "sense", "polarity").sort("id")
 

@@ -38,6 +38,8 @@ def phrase_of(text: str, aspect: str, words: Words) -> Phrase:
     Only nouns of a list become plural: an item has several rooms, but not several screens or locations.
     """
     text = " ".join(text.split()).rstrip(".!")
+    if aspect.startswith("to "):  # easy to use
+        return Phrase(words=text)
     of_aspect = aspect.split()
     topic, several = _topic(aspect, words)
     if text.split(" ", 1)[0] == "no":

@@ -32,7 +32,11 @@ PLACES = frozenset(
     "lack words text this here it".split()
 )
 COUNTS = ("supporting", "opposing", "agreeing", "mentions", "user")
-AGREES = {"is": "several", "disagree": "opposing"}  # with what verbs agree; all others with the people who say it
+AGREES = {
+    "is": "several",
+    "disagree": "opposing",
+    "object": "opposing",
+}  # with what verbs agree; all others with the people who say it
 Piece = tuple[str, str | None]  # literal text, then the name of a place
 
 
