@@ -18,6 +18,7 @@ import polars as pl
 from whyrank.data.statements import GENERAL
 from whyrank.kernels import opinion_rows as kernel
 from whyrank.kernels import wordclasses as words
+from whyrank.mining.language import SPELLING, cuts, one_edit
 from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.opinions import PHRASE, Found, Mentions
 
@@ -244,7 +245,7 @@ def aspects(
     schema = {f"p{k}": pl.String for k in range(LEVELS)} | {f"s{k}": pl.String for k in range(LEVELS)}
     schema |= {"named": pl.String}
     found = pl.DataFrame(rows, schema=schema, orient="row")
-    found = _in_one_order(found, distinct["n"])
+    found = _spelled(_in_one_order(found, distinct["n"]), distinct["n"], language)
     table = pl.concat([distinct.drop("n"), found], how="horizontal")
     joined = mentions.join(table, on=key, how="left", nulls_equal=True)
     costs = pl.col(f"p{LEVELS - 1}").is_in(sorted(language.cost)) & pl.col("sense").is_in(list(AMOUNTS))
@@ -271,6 +272,25 @@ def _in_one_order(found: pl.DataFrame, counts: pl.Series) -> pl.DataFrame:
     return found.with_columns(pl.col(f"p{k}").replace(names) for k in range(LEVELS)) if names else found
 
 
+def _spelled(found: pl.DataFrame, counts: pl.Series, language: StatementEnglish) -> pl.DataFrame:
+    """Aspects that are a misspelling of a much more frequent one under its name: breakfest, resturant."""
+    head = f"p{LEVELS - 1}"
+    table = dict(found.select(head, n=counts).drop_nulls().group_by(head).agg(pl.col("n").sum()).iter_rows())
+    known: dict[str, list[str]] = {}
+    for name in table:
+        if language.tags.get(name, "")[:2] == "NN" and len(name) >= SPELLING:
+            for cut in cuts(name):
+                known.setdefault(cut, []).append(name)
+    into = {}
+    for name, n in table.items():
+        if name not in language.tags and name.isalpha() and len(name) >= SPELLING:
+            near = {each for cut in cuts(name) for each in known.get(cut, ()) if one_edit(name, each)}
+            often = sorted(each for each in near if table[each] >= 20 * n)
+            if len(often) == 1:
+                into[name] = often[0]
+    return found.with_columns(pl.col(f"p{k}").replace(into) for k in range(LEVELS)) if into else found
+
+
 def overall(nouns: Vocabulary) -> pl.Expr:
     """Whether a mention judges the item as a whole: great hotel. A quiet hotel says more, and stays."""
     return pl.col("p0").is_in(sorted(nouns.items)) & pl.col("sense").is_in(GENERAL)
@@ -286,7 +306,7 @@ def steady(mentions: pl.DataFrame, least: int, nouns: Vocabulary) -> pl.DataFram
         verbal=pl.col("verbal").any() | pl.col(head).first().is_in([nouns.item]),
     )
     some = (pl.col("predicates") >= max(2, least // 2)) & (pl.col("predicates") >= 0.1 * pl.col("all"))
-    many = (pl.col("predicates") >= least) & (pl.col("predicates") >= 0.2 * pl.col("all"))
+    many = (pl.col("predicates") >= least) & (pl.col("predicates") >= 0.15 * pl.col("all"))
     plain = pl.col("sense").is_in(GENERAL)
     known = mentions.join(counts.filter(some | pl.col("verbal")).select(head), on=head, how="semi")
     praised = known.filter(plain).join(counts.filter(many | pl.col("verbal")).select(head), on=head, how="semi")
@@ -431,7 +451,7 @@ def choose(
     """Mentions with their statement (aspect, surface, sense, polarity, id), and those that found none.
 
     Each mention takes the most specific aspect whose statement enough people make; where not even its last noun gets
-    there, praise and blame count as such. Plain praise and blame need three times as many people: they say the least.
+    there, praise and blame count as such. Plain praise and blame need more than twice as many people: they say the least.
     """
     old = list(known)
     taken, left = [], mentions.with_columns(said=pl.col("wording"))
@@ -452,14 +472,26 @@ def choose(
                 plain=pl.col("sense").first().is_in(GENERAL),
             )
         )
-        least = pl.when(pl.col("plain")).then(3 * limits.records).otherwise(limits.records)
+        least = pl.when(pl.col("plain")).then(2 * limits.records + 1).otherwise(limits.records)
         enough = counts.filter(
             (pl.col("pairs") >= least) & (pl.col("users") >= limits.users) & (pl.col("items") >= limits.items)
         )
         chosen = pl.col("id").is_in([*enough["id"].to_list(), *old])
         taken.append(left.filter(chosen).with_columns(aspect=pl.col(aspect), surface=pl.col(surface)))
         left = left.filter(~chosen)
-    return pl.concat(taken), left
+    return _told(pl.concat(taken), left, limits.records, old)
+
+
+def _told(taken: pl.DataFrame, left: pl.DataFrame, least: int, known: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Plain praise and blame only of aspects about which people also say something specific, or very many speak."""
+    plain = pl.col("sense").is_in(GENERAL)
+    noun = pl.col("aspect").str.extract(r"(\S+)$")
+    rich = taken.filter(~plain).select(noun.unique()).to_series().to_list()
+    often = (
+        taken.filter(plain).group_by("id").agg(n=pl.struct("user", "item").n_unique()).filter(pl.col("n") >= 4 * least)
+    )
+    good = ~plain | noun.is_in(rich) | pl.col("id").is_in([*often["id"].to_list(), *known])
+    return taken.filter(good), pl.concat([left, taken.filter(~good).select(left.columns)])
 
 
 def _generalized(mentions: pl.DataFrame, item: str) -> pl.DataFrame:
