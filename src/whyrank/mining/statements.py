@@ -451,7 +451,8 @@ def choose(
     """Mentions with their statement (aspect, surface, sense, polarity, id), and those that found none.
 
     Each mention takes the most specific aspect whose statement enough people make; where not even its last noun gets
-    there, praise and blame count as such. Plain praise and blame need more than twice as many people: they say the least.
+    there, praise and blame count as such. Plain praise and blame, which say the
+    least, need more than twice as many people.
     """
     old = list(known)
     taken, left = [], mentions.with_columns(said=pl.col("wording"))
