@@ -116,11 +116,11 @@ def sentence(each: str, templates: Templates = GUESTS, catalog: Catalog = CATALO
         ("bed+", {"supporting": 5}, "Guests praise the comfortable beds."),
         ("bed+", {"supporting": 12, "rank": 2}, "The comfortable beds are praised by 12 guests."),
         ("bed+", {"supporting": 1234, "rank": 3}, "1,234 guests praise the comfortable beds."),
-        ("bed+", {"supporting": 12, "opposing": 2}, "12 guests praise the comfortable beds; 2 complain about beds."),
+        ("bed+", {"supporting": 12, "opposing": 2}, "12 guests praise the comfortable beds; 2 complain about them."),
         (
             "bed+",
             {"supporting": 3, "opposing": 1},
-            "Three guests praise the comfortable beds; one complains about beds.",
+            "Three guests praise the comfortable beds; one complains about them.",
         ),
         (
             "bed+",

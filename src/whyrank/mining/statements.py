@@ -361,7 +361,8 @@ def _levels(
         if written[-1] in language.implied:
             name = language.implied[written[-1]]
             return (name,) * (2 * LEVELS) + (None,)
-        if not language.word(written[0]).bits & words.VERB or written[0] in language.light_verbs:
+        unusual = written[0] in language.light_verbs or language.lexicon_sign(written[0]) < 0  # easy to die
+        if not language.word(written[0]).bits & words.VERB or unusual:
             return empty
         stem = " ".join([language.verb_stem(written[0]), *written[1:]])
         return (f"to {stem}",) * LEVELS + (" ".join(written),) * LEVELS + (None,)

@@ -51,7 +51,8 @@ def phrase_of(text: str, aspect: str, words: Words) -> Phrase:
     if not same or not of_aspect:
         return Phrase(topic=topic, words=text, several=several)
     if is_plural(ending[-1], words):
-        nouns, several = " ".join(ending), True
+        nouns = " ".join(ending)
+        topic, several = nouns if several else f"{words.the} {nouns}", True
     else:
         nouns = plural_of(" ".join(ending), words) if several else " ".join(ending)
     adjective = " ".join(before)
