@@ -89,7 +89,7 @@ def test_every_command_and_option_of_a_page_exists(page: Path) -> None:
                 assert rest, words
                 assert rest[0] in command.commands, f"{page.name}: {words}"
                 command, rest = command.commands[rest[0]], rest[1:]
-            known = {option for each in command.params for option in each.opts}
+            known = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
             asked = {word.partition("=")[0] for word in rest if re.match(r"--?[a-zA-Z]", word)}
             assert asked <= known | {"--help"}, f"{page.name}: {words}"
 
