@@ -139,14 +139,16 @@ class Choice:
         records = self.records(corpus)
         taken, coverage = self.statements(corpus, records)
         self.tell("choosing quotes", 0, None)
-        best = pick(taken)
+        best = pick(taken.join(records.select("review", "copy"), on="review"))
         text = np.memmap(spool, np.uint8, mode="r")
         starts, lengths = best["start"].to_numpy(), best["length"].to_numpy()
         quotes = read_quotes(text, starts, lengths, self.language, self.rules.vulgar)
         del text
         self.reading.reject("not English", int(records["foreign"].sum()))
         clear = pl.when(~best["mixed"]).then(quotes)
-        pool = self.pool(taken, best.with_columns(sentence=clear))
+        known = records.select("review", "user", "item", "rating", "time", "source")
+        best = best.select("review", "id", sentence=clear).join(known, on="review", maintain_order="left")
+        pool = self.pool(taken, best)
         return Mined.of(pool, self.rules, self.report, self.reading, time.perf_counter() - started, coverage)
 
     def records(self, corpus: st.Corpus) -> pl.DataFrame:
@@ -159,7 +161,8 @@ class Choice:
                 on_scale(table["rating"].cast(pl.Float64).fill_null(np.nan).to_numpy(), self.reading.rating_range)
             ),
         ).with_columns(pl.col("rating").fill_nan(None))
-        table = table.with_columns(score=st.scores_of(table["rating"]))
+        numbers = (pl.col(name).rank("dense").cast(pl.UInt32).alias(f"{name}_number") for name in ("user", "item"))
+        table = table.with_columns(*numbers, score=st.scores_of(table["rating"]))
         first = table.sort("time", "user", "review", nulls_last=True).unique(("item", "copy"), keep="first")
         long_enough = table["words"] >= 20
         copied = (long_enough & ~table["review"].is_in(first["review"].implode())).fill_null(False)
@@ -172,18 +175,17 @@ class Choice:
         fresh = records.filter(~pl.col("foreign") & ~pl.col("copied"))
         size = st.limits_for(fresh.height, fresh["item"].n_unique())
         limits = st.Limits(rules.min_count or size.records, rules.min_users, rules.min_items or size.items)
-        mentions = pl.concat(corpus.mentions).with_row_index("place")
-        mentions = mentions.join(
-            fresh.select("review", "user", "item", "rating", "time", "source", "score", "copy"), on="review"
-        )
+        who = fresh.select("review", "score", "words", user="user_number", item="item_number")
+        mentions = pl.concat(corpus.mentions).with_row_index("place").join(who.drop("words"), on="review")
+        corpus.mentions.clear()  # several copies of all mentions are what takes most memory
         self.report.sentences = mentions.height
         nouns = st.learn_nouns(corpus, language, rules.names)
         mentions = st.senses(mentions, texts, language)
         mixed = pl.col("fixed").drop_nulls().n_unique().over("review", "start") > 1
         mentions = mentions.with_columns(mixed=mixed)
         mentions = st.aspects(mentions, texts, language, nouns, limits.records)
-        mentions = self.drop("vulgar", mentions, self._vulgar(mentions), not rules.vulgar)
-        mentions = self.drop("titles", mentions, self._titled(mentions), bool(self.titles))
+        mentions = self.drop("vulgar", mentions, self._vulgar(), not rules.vulgar)
+        mentions = self.drop("titles", mentions, self._titled(records), bool(self.titles))
         overall = st.overall(nouns)
         judged = mentions.filter(overall)
         mentions = self.drop("judgements", mentions, overall, not rules.judgements)
@@ -203,7 +205,7 @@ class Choice:
                 "no statement was found",
                 expected="more reviews, or lower thresholds (min_count, min_items), in English, with the review's text",
             )
-        return taken, coverage(fresh, taken, judged)
+        return taken, coverage(who, taken, judged)
 
     def aliases(self) -> dict[str, str | None]:
         """Which statement of the earlier pool each key became; None for what was rejected by hand."""
@@ -237,16 +239,18 @@ class Choice:
             table = pl.concat([known, table.filter(~pl.col("id").is_in(known["id"].implode()))])
         return described(Pool(unique_triplets(triplets), wordings, table))
 
-    def _vulgar(self, mentions: pl.DataFrame) -> pl.Expr:
+    def _vulgar(self) -> pl.Expr:
         words = "|".join(sorted(self.language.vulgar))
         pattern = rf"\b(?:{words})\b"
         return pl.col("p0").str.contains(pattern) | pl.col("wording").str.contains(pattern)
 
-    def _titled(self, mentions: pl.DataFrame) -> pl.Expr:
-        """Mentions whose aspect is a part of the item's own name."""
+    def _titled(self, records: pl.DataFrame) -> pl.Expr:
+        """Whether the aspect of a mention is a part of the item's own name."""
+        numbers = dict(records.select("item", "item_number").unique().iter_rows())
         names = {
-            item: f" {' '.join(self.language.lemma(word) for word in title.lower().split())} "
+            numbers[item]: f" {' '.join(self.language.lemma(word) for word in title.lower().split())} "
             for item, title in self.titles.items()
+            if item in numbers
         }
         title = pl.col("item").replace_strict(names, default="", return_dtype=pl.String)
         return title.str.contains(pl.concat_str(pl.lit(" "), pl.col("p0"), pl.lit(" ")), literal=True)

@@ -20,6 +20,7 @@ CAPITALS = r"[a-z,;:)'\d]\s+([A-Z][a-z]+)"
 
 def pick(mentions: pl.DataFrame) -> pl.DataFrame:
     """One mention for each user, item and statement: a sentence of good length that does not also say the opposite."""
+    mentions = mentions.select("review", "user", "item", "id", "start", "length", "mixed", "copy")
     odd = (pl.col("length") < SHORT) | (pl.col("length") > LONG)
     ranked = mentions.with_columns(distance=(pl.col("length") - GOOD).abs() + 1000 * odd + 500 * pl.col("mixed"))
     order = ranked.sort("user", "item", "id", "distance", "length", "copy", "start")

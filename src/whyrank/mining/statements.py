@@ -257,6 +257,7 @@ def aspects(
     described = pl.col("modifier") == pl.col("opinion")
     absent = (pl.col("rule") == kernel.R_NO) & (pl.col("modifier") != 0) & pl.col("named").is_null()
     joined = joined.filter(~(described & pl.col("named").is_not_null()) & ~absent)
+    joined = joined.drop(*key, "opinion", "adverb", "sign", "named").with_columns(joined["verbal"], joined["whole"])
     return joined.filter(pl.any_horizontal(pl.col([f"p{k}" for k in range(LEVELS)]).is_not_null()))
 
 
