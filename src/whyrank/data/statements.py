@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 GENERAL = ("great", "bad", "average")  # senses that judge without saying why
+ITSELF = "it"  # the aspect of what is said about the item itself: fun game, easy to learn
 SIGNS = {-1: "-", 0: "0", 1: "+"}
 
 

@@ -26,6 +26,7 @@ class StatementEnglish(English):
         self.plurals = {words[0]: name for name, words in read_lists(folder / "plurals.txt")}
         self.vulgar = read_words(folder / "moderation.txt")
         self.unspecific = read_words(folder / "unspecific.txt")
+        self.wholes = read_words(folder / "wholes.txt")
         self.measures = read_words(folder / "measures.txt")
         self.light_verbs = read_words(folder / "light_verbs.txt")
         self.empty = read_words(folder / "empty.txt")
@@ -89,7 +90,8 @@ class StatementEnglish(English):
 
     def describes(self, word: str) -> bool:
         """Whether a word can stand alone as what an item is: addictive, relaxing; not: plenty, loads."""
-        return self.tags.get(word, "JJ")[:2] in ("JJ", "VB") and not self.word(word).bits & k.AMOUNT
+        known = word in self.senses or self.tags.get(word, "JJ")[:2] in ("JJ", "VB")
+        return known and not self.word(word).bits & k.AMOUNT
 
     def role_sign(self, word: str) -> int | None:
         """Praise or blame by a verb, a noun or a feeling (love, joke, disappointed): 1 or -1, None for other words."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from whyrank.data.statements import GENERAL
+from whyrank.data.statements import GENERAL, ITSELF
 from whyrank.kernels import opinion_rows as kernel
 from whyrank.kernels import wordclasses as words
 from whyrank.mining.language import SPELLING, cuts, one_edit
@@ -25,6 +25,7 @@ from whyrank.mining.opinions import PHRASE, Found, Mentions
 LEVELS = PHRASE + 1  # an aspect with its modifier, then with ever fewer of its nouns
 SHRINK = 8.0  # imaginary records at the guess that steady a mean rating
 CLEAR = 0.2  # standard deviations from the mean that make a polarity
+SPOKEN = (kernel.R_PREDICATE, kernel.R_BARE, kernel.R_VERB, kernel.R_NO, kernel.R_AFFECT)  # rules beyond adjectives
 MISSING, WORTH = "missing", "worth"
 FIXED = {"+": 1, "-": -1, "0": 0}  # polarities of senses that do not depend on their aspect
 GUESSES = {"+": 1, "?+": 1, "-": -1, "?-": -1}
@@ -237,7 +238,7 @@ def aspects(
     rows = []
     for *hashes, modifier, inner, verbal, whole, _ in distinct.iter_rows():
         if whole:
-            rows.append((nouns.item or None,) * (2 * LEVELS) + (None,))
+            rows.append((ITSELF if nouns.item else None,) * LEVELS + (nouns.item or None,) * LEVELS + (None,))
             continue
         written = [texts.get(h, "") for h in hashes if h]
         describing = texts.get(modifier, "") if modifier else ""
@@ -292,19 +293,20 @@ def _spelled(found: pl.DataFrame, counts: pl.Series, language: StatementEnglish)
     return found.with_columns(pl.col(f"p{k}").replace(into) for k in range(LEVELS)) if into else found
 
 
-def overall(nouns: Vocabulary) -> pl.Expr:
+def overall(nouns: Vocabulary, language: StatementEnglish) -> pl.Expr:
     """Whether a mention judges the item as a whole: great hotel. A quiet hotel says more, and stays."""
-    return pl.col("p0").is_in(sorted(nouns.items)) & pl.col("sense").is_in(GENERAL)
+    head = pl.col("p0").str.extract(r"(\S+)$")
+    return head.is_in([ITSELF, *sorted(nouns.items | language.wholes)]) & pl.col("sense").is_in(GENERAL)
 
 
-def steady(mentions: pl.DataFrame, least: int, nouns: Vocabulary) -> pl.DataFrame:
+def steady(mentions: pl.DataFrame, least: int) -> pl.DataFrame:
     """Mentions of aspects that people speak about (`the bed was hard`), not only in idioms (`short notice`)."""
     head = f"p{LEVELS - 1}"
-    said = pl.col("rule").is_in([kernel.R_PREDICATE, kernel.R_BARE, kernel.R_VERB, kernel.R_NO, kernel.R_AFFECT])
+    said = pl.col("rule").is_in(SPOKEN)
     counts = mentions.group_by(head).agg(
         predicates=pl.col("user").filter(said).n_unique(),
         all=pl.col("user").n_unique(),
-        verbal=pl.col("verbal").any() | pl.col(head).first().is_in([nouns.item]),
+        verbal=pl.col("verbal").any() | (pl.col(head).first() == ITSELF),
     )
     some = (pl.col("predicates") >= max(2, least // 2)) & (pl.col("predicates") >= 0.1 * pl.col("all"))
     many = (pl.col("predicates") >= least) & (pl.col("predicates") >= 0.15 * pl.col("all"))
@@ -314,12 +316,13 @@ def steady(mentions: pl.DataFrame, least: int, nouns: Vocabulary) -> pl.DataFram
     return pl.concat([known.filter(~plain), praised])
 
 
-def of_items(mentions: pl.DataFrame, nouns: Vocabulary, language: StatementEnglish) -> pl.DataFrame:
-    """Mentions without what pronouns and fragments say about the item in senses that nobody gives it by name."""
-    whole, about = pl.col("whole"), pl.col(f"p{LEVELS - 1}") == nouns.item
+def of_items(mentions: pl.DataFrame, language: StatementEnglish) -> pl.DataFrame:
+    """Mentions without what pronouns say about the item in unclear senses that nobody uses with its name."""
+    whole, about = pl.col("whole"), pl.col(f"p{LEVELS - 1}") == ITSELF
     named = mentions.filter(about & ~whole).group_by("sense").agg(n=pl.len()).filter(pl.col("n") >= NAMED)
     fit = [word for word in mentions.filter(whole)["spoken"].unique().to_list() if language.describes(word)]
-    good = pl.col("sense").is_in(named["sense"].to_list()) & pl.col("spoken").is_in(fit)
+    clear = pl.col("fixed").is_not_null() | pl.col("sense").is_in(named["sense"].to_list())
+    good = clear & pl.col("spoken").is_in(fit)
     return mentions.filter(~whole | good)
 
 
@@ -403,7 +406,7 @@ def _levels(
     if len(lemmas) == 1 and language.stands_alone(written[-1]):
         return empty
     if len(lemmas) == 1 and lemmas[0] in nouns.items:
-        lemmas, written = [nouns.item], [nouns.item]
+        lemmas, written = [ITSELF], [nouns.item]
     names = [" ".join(lemmas[k:]) for k in range(len(lemmas))]
     surfaces = [" ".join(written[k:]) for k in range(len(written))]
     names = [language.same_aspect.get(name, name) for name in names]
@@ -446,9 +449,7 @@ def polarities(mentions: pl.DataFrame, level: str) -> pl.DataFrame:
     return joined.with_columns(polarity=pl.coalesce("fixed", polarity).cast(pl.Int8)).drop("mean")
 
 
-def choose(
-    mentions: pl.DataFrame, limits: Limits, item: str, known: Iterable[str] = ()
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+def choose(mentions: pl.DataFrame, limits: Limits, known: Iterable[str] = ()) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Mentions with their statement (aspect, surface, sense, polarity, id), and those that found none.
 
     Each mention takes the most specific aspect whose statement enough people make; where not even its last noun gets
@@ -460,7 +461,7 @@ def choose(
     for level in (*range(LEVELS), LEVELS):
         aspect, surface = f"p{min(level, LEVELS - 1)}", f"s{min(level, LEVELS - 1)}"
         if level == LEVELS:
-            left = _generalized(left, item)
+            left = _generalized(left)
         left = polarities(left.drop("polarity", "id", strict=False), aspect)
         sign = pl.col("polarity").replace_strict({-1: "-", 0: "0", 1: "+"}, return_dtype=pl.String)
         left = left.with_columns(id=pl.concat_str(aspect, "sense", sign, separator="|"))
@@ -493,13 +494,17 @@ def _told(taken: pl.DataFrame, left: pl.DataFrame, least: int, known: list[str])
         taken.filter(plain).group_by("id").agg(n=pl.struct("user", "item").n_unique()).filter(pl.col("n") >= 4 * least)
     )
     good = ~plain | noun.is_in(rich) | pl.col("id").is_in([*often["id"].to_list(), *known])
+    said = pl.col("rule").is_in(SPOKEN) | pl.col("verbal") | (pl.col("aspect") == ITSELF)
+    counts = taken.group_by("id").agg(n=pl.struct("user", "item").n_unique(), said=said.any())
+    named = counts.filter(~pl.col("said") & (pl.col("n") < least + 2))["id"].to_list()  # fresh lime, empty bottle
+    good &= ~pl.col("id").is_in(named) | pl.col("id").is_in(known)
     return taken.filter(good), pl.concat([left, taken.filter(~good).select(left.columns)])
 
 
-def _generalized(mentions: pl.DataFrame, item: str) -> pl.DataFrame:
+def _generalized(mentions: pl.DataFrame) -> pl.DataFrame:
     """Mentions of clear polarity as plain praise or blame of their aspect."""
     fixed = pl.col("fixed")
-    named = pl.col(f"p{LEVELS - 1}") != item
+    named = pl.col(f"p{LEVELS - 1}") != ITSELF
     clear = mentions.filter((fixed != 0) & (pl.col("sense") != MISSING) & ~pl.col("verbal") & named)
     praise = fixed > 0
     return clear.with_columns(
@@ -549,7 +554,10 @@ def describe(taken: pl.DataFrame, language: StatementEnglish) -> tuple[pl.DataFr
     ).sort("explanation", "count", "text", descending=[False, True, False])
 
     pairs = taken.select("aspect", "surface").unique()
-    own = [surface if language.singular(surface) == aspect else aspect for aspect, surface in pairs.iter_rows()]
+    own = [
+        surface if aspect == ITSELF or language.singular(surface) == aspect else aspect
+        for aspect, surface in pairs.iter_rows()
+    ]
     taken = taken.join(pairs.with_columns(own=pl.Series(own, dtype=pl.String)), on=["aspect", "surface"], how="left")
 
     def most(column: str) -> pl.DataFrame:
@@ -563,7 +571,9 @@ def describe(taken: pl.DataFrame, language: StatementEnglish) -> tuple[pl.DataFr
     table = facts.join(most("wording"), on="id").join(most("own"), on="id").join(most("phrase"), on="id")
     noun = pl.concat_str("wording", "own", separator=" ")
     text = pl.when("verbal").then("phrase").otherwise(noun)
-    return wordings, table.select("id", text.alias("text"), "aspect", "sense", "polarity").sort("id")
+    aspect = pl.when(pl.col("text").str.contains(" to ")).then(pl.lit(ITSELF)).otherwise("aspect").alias("aspect")
+    table = table.with_columns(text=text)
+    return wordings, table.select("id", "text", aspect, "sense", "polarity").sort("id")
 
 
 def scores_of(ratings: pl.Series) -> pl.Series:

@@ -78,7 +78,7 @@ class Options:
 
     grounded: bool = _option(True, "switch", "Only what people say about the item.")
     backing: float = _option(
-        1.0,
+        2.0,
         "number",
         "With grounded: more people say it than this times those who say the opposite about the same aspect; "
         "0: anything somebody says.",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from whyrank.data.statements import ITSELF
+
 
 class Words(NamedTuple):
     """What the noun phrases of a language need to know; English has lists of exceptions, not a grammar."""
@@ -26,6 +28,7 @@ class Phrase(NamedTuple):
     adjective: str | None = None  # thin
     lack: str | None = None  # no hot water
     words: str | None = None  # anything else, to be quoted
+    itself: str | None = None  # fun: what the item itself is
     several: bool = False  # whether "are" follows, and "them" stands for it
 
 
@@ -38,7 +41,9 @@ def phrase_of(text: str, aspect: str, words: Words) -> Phrase:
     Only nouns of a list become plural: an item has several rooms, but not several screens or locations.
     """
     text = " ".join(text.split()).rstrip(".!")
-    if aspect.startswith("to "):  # easy to use
+    if aspect == ITSELF:  # fun game, easy to learn
+        return Phrase(itself=text if " to " in text else " ".join(text.split()[:-1]) or text)
+    if aspect.startswith("to "):  # works well
         return Phrase(words=text)
     of_aspect = aspect.split()
     topic, several = _topic(aspect, words)

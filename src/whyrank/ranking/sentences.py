@@ -29,7 +29,7 @@ KEPT = 200_000  # sentences in memory
 LARGEST = 1 << 20  # bytes of a file of templates
 PLACES = frozenset(
     "supporting people everybody opposing agreeing mentions mentioners user items topic phrase noun adjective "  # noqa: SIM905
-    "lack words text this here it".split()
+    "lack words itself text this here it".split()
 )
 COUNTS = ("supporting", "opposing", "agreeing", "mentions", "user")
 AGREES = {
@@ -168,6 +168,8 @@ def case_of(facts: Facts, catalog: Catalog, phrase: Phrase) -> str:
     if not known:
         kind = "tagged" if catalog.are_tags else "said"
         return f"{kind}_by_you" if facts.user else kind
+    if phrase.itself is not None:
+        return "found_mixed" if facts.opposing else "found"
     often = facts.user_aspect >= max(OFTEN, SHARE * facts.user_items)
     clear = facts.agreeing >= 2 and 2 * facts.agreeing > facts.mentions and facts.agreeing > facts.opposing
     if often and clear and sign:
