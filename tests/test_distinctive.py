@@ -87,8 +87,7 @@ def many() -> Triplets:
 def test_what_is_said_everywhere_is_shown_for_few_items() -> None:
     model = COUNTS().fit(many())
     shown = [model.explain("nobody", f"i{item:03d}", 3) for item in range(30)]
-    food = sum(any(reason.explanation == "food|great|+" for reason in each) for each in shown)
-    assert 0 < food <= 0.2 * 30 + 1
+    assert not any(reason.explanation == "food|great|+" for each in shown for reason in each)
     assert all(any(reason.explanation == "staff|friendly|+" for reason in each) for each in shown[:5])
     everything = model.explain("nobody", "i029", 3, distinctive=1.0)
     assert [reason.explanation for reason in everything] == ["food|great|+"]

@@ -420,3 +420,10 @@ def test_many_sentences_are_those_of_few(monkeypatch: pytest.MonkeyPatch) -> Non
     few = model.explain_many(pairs, 5)
     monkeypatch.setattr("whyrank.ranking.sentences.MANY", 1)
     assert model.explain_many(pairs, 5).equals(few)
+
+
+def test_a_filter_of_another_length_is_refused() -> None:
+    frame = pl.DataFrame({"user": ["a", "b"], "item": ["x", "x"], "explanation": ["slow", "fast"]})
+    model = POP().fit(Triplets.from_frame(frame))
+    with pytest.raises(ParameterError, match="keep gives 1 values"):
+        model.explain("a", "x", 1, keep=lambda table: pl.Series([True]))

@@ -221,7 +221,7 @@ def test_templates_are_a_file_that_can_be_replaced(tmp_path: Path) -> None:
         ({"sentences": []}, "not an object"),
         ({"people": ["reader"]}, "not a pair"),
         ({"colour": "red"}, "no setting 'colour'"),
-        ({"language": "de"}, "no sentence 'often_all'"),
+        ({"language": "de"}, "no sentence 'often_both'"),
         ({"verbs": {"is": "is"}}, "not a pair"),
         ([], "not a JSON object"),
         ("{", "not readable JSON"),

@@ -144,6 +144,10 @@ def test_every_quote_is_a_sentence_of_its_review(mined: Mined) -> None:
         "Call +44 20 7946 0958 for the great pool",
         "The fucking pool was great",
         "See www.example.com for the great pool",
+        "Gwendolyn was great and the pool was clean",
+        "The Manager Gonzalez was great at the pool",
+        "Great pool said Dr. Gonzalez to us all",
+        "The pool is great, see bit.ly/abc for more",
     ],
 )
 def test_quotes_are_without_private_and_vulgar_words(sentence: str) -> None:
@@ -183,6 +187,32 @@ def test_new_reviews_keep_the_ids_of_a_pool_and_what_was_decided_by_hand(mined: 
     assert "wall|thin|-" not in set(later.explanations["id"])
     assert set(reviewed.explanations["id"]) <= set(later.explanations["id"])
     assert later.frame().height > reviewed.frame().height
+
+
+def test_a_single_new_review_counts_for_what_a_pool_knows(mined: Mined) -> None:
+    one = pl.DataFrame(
+        {"user": ["new"], "item": ["i1"], "text": ["The bed was comfortable and the staff was friendly."]}
+    )
+    later = mine(one, pool=mined)
+    assert later.frame().height == mined.frame().height + 2
+
+
+def test_the_order_of_reviews_does_not_decide_on_a_polarity() -> None:
+    texts = ["The portion was small.", "The bill was small.", "The portion was large.", "The bill was large."]
+    rng = np.random.default_rng(0)
+    rows = [(f"u{k}", f"i{k % 5}", texts[rng.integers(4)], float(rng.integers(1, 6))) for k in range(300)]
+    table = pl.DataFrame(rows, ["user", "item", "text", "rating"], orient="row")
+    pools = [
+        mine(table.sample(fraction=1.0, shuffle=True, seed=seed)).explanations["id"].to_list() for seed in range(4)
+    ]
+    assert all(pool == pools[0] for pool in pools)
+
+
+def test_one_endless_word_costs_nothing() -> None:
+    table = pl.concat(
+        [reviews(), pl.DataFrame({"user": ["x"], "item": ["i1"], "text": ["ha" * 20_000]})], how="diagonal"
+    )
+    assert mine(table).explanations.height
 
 
 def test_names_of_items_are_no_aspects() -> None:

@@ -72,6 +72,7 @@ def mine_command(
 ) -> None:
     """Mine explanations and triplets from reviews."""
     try:
+        from whyrank.data.names import read_titles
         from whyrank.mining import Mined, MiningRules, StatementRules, apply_review, mine, write_review
         from whyrank.mining.mined import MARKER
     except ImportError as error:
@@ -119,7 +120,7 @@ def mine_command(
                         place,
                         columns=parse_columns(columns),  # type: ignore[arg-type]
                         rules=StatementRules().changed(chosen),
-                        titles=_titles(titles),
+                        titles=read_titles(titles),
                         on_error=on_error,  # type: ignore[arg-type]
                         tell=tell,
                     )
@@ -130,7 +131,7 @@ def mine_command(
                 columns=parse_columns(columns),  # type: ignore[arg-type]
                 unit="clauses" if clauses else "statements",
                 rules=base,
-                titles=_titles(titles),
+                titles=read_titles(titles),
                 threads=threads,
                 progress=tell,
                 on_error=on_error,  # type: ignore[arg-type]
@@ -153,16 +154,6 @@ def mine_command(
         print_json({"output": output, **mined.summary()})
     else:
         _show(mined, output, rules)
-
-
-def _titles(file: Path | None) -> dict[str, str] | None:
-    from whyrank.data.problems import Problems
-    from whyrank.data.tables import read_table
-
-    if file is None:
-        return None
-    table = read_table(file, ("item", "title"), None, Problems())
-    return dict(zip(table["item"].cast(str).to_list(), table["title"].cast(str).to_list(), strict=True))
 
 
 def _settings(texts: list[str] | None, rules: type) -> dict[str, object]:

@@ -151,7 +151,11 @@ class Catalog:
         share = (said_by + STEADY * base[explanation]) / (people[item[places]] + STEADY)
         order = np.lexsort((places, -share, explanation))
         first = np.searchsorted(explanation[order], explanation[order])
-        standing[places[order]] = (np.arange(len(order)) - first) / known.sum()
+        fresh = np.ones(len(order), np.bool_)  # equal shares stand where the last of them stands
+        fresh[:-1] = (np.diff(explanation[order]) != 0) | (np.diff(share[order]) != 0)
+        last = np.flatnonzero(fresh)
+        place = last[np.searchsorted(last, np.arange(len(order)))]
+        standing[places[order]] = (place - first) / known.sum()
         return standing
 
     @cached_property

@@ -106,6 +106,8 @@ def complement(x: Sentence, c: int, count: int, turned: bool, could: bool) -> No
                 return
             if tag_at(x, k + 1) == w.T_R and not judges(x, k) and x.sense[k + 1] != 0 and x.bits[k] & w.PARTICIPLE:
                 k += 1  # was cooked perfectly
+            if turned and bits_at(x, k + 1) & w.AMOUNT:
+                return  # not loud enough: neither loud nor quiet
             found += describe(x, k, adverb, count, predicate_sign(x, k, turned, could))
         elif t in (w.T_AND, w.T_COMMA, w.T_BUT):
             if found == 0 or next_head(x, k + 1) >= 0:
@@ -176,7 +178,7 @@ def describe(x: Sentence, k: int, adverb: int, count: int, sign: int) -> int:
 def nominal(x: Sentence, k: int, count: int, turned: bool) -> None:
     """A predicate noun that judges, or else its adjectives, are about the subject: a huge plus, a great place."""
     head = next_head(x, k)
-    if x.bits[head] & w.VERDICT and x.sense[head] != 0:
+    if head >= 0 and x.bits[head] & w.VERDICT and x.sense[head] != 0:
         add_all(x, count, head, head, -1 if turned else 1, R_PREDICATE)
         return
     while tag_at(x, k) in (w.T_J, w.T_R, w.T_AND, w.T_COMMA):

@@ -31,7 +31,7 @@ def verb(x: Sentence, v: int) -> None:
 def liked(x: Sentence, v: int) -> None:
     """Loved the rooftop bar, the pool and the breakfast."""
     c, before = x.bits[v], bits_at(x, v - 1)
-    recommends = c & w.LOVE and x.sense[v] > 0 and before & (w.HYP | w.INT)  # would recommend
+    recommends = c & w.ADVISES == w.ADVISES and before & (w.HYP | w.INT)  # would recommend; would love is a wish
     if hypothetical(x, v, w.HYP) and not recommends:
         return
     sign = -1 if negated(x, v) and not never_enough(x, v) else 1

@@ -69,7 +69,7 @@ def tokenize(text: Bytes, ends: NDArray[np.int64], classes: Bytes) -> Tokens:
             while p < end:
                 kind = classes[text[p]]
                 if kind > DIGIT:
-                    inner = kind in (APOSTROPHE, HYPHEN) or (kind >= MARK and classes[text[p - 1]] == DIGIT)
+                    inner = kind in (APOSTROPHE, HYPHEN) or (kind in (MARK, BREAK) and classes[text[p - 1]] == DIGIT)
                     if not inner or p + 1 >= end or classes[text[p + 1]] > DIGIT:
                         break
                     if kind >= MARK and (

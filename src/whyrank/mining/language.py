@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from whyrank.kernels import wordclasses as k
 
+LONGEST = 30  # letters of a word that is looked at at all
 SPELLING = 6  # letters of a word that may be a misspelling
 FOLDER = Path(__file__).parent / "languages"
 ROLES = {  # classes of words.txt that are one bit each
@@ -200,7 +201,7 @@ class English:
             stems = (text[:-2], text[:-2] + "e", text[:-3] + "y", text[:-1] + "e", text[:-4])
         elif text.endswith(("er", "est")) and (tag in ("JJR", "JJS") or (tag is None and len(text) >= SPELLING)):
             stems = comparative_stems(text)
-        elif tag is None and len(text) >= SPELLING and text.isalpha():
+        elif tag is None and SPELLING <= len(text) <= LONGEST and text.isalpha():
             stems = self.spelling(text)
         return next((self.senses[stem] for stem in stems if stem in self.senses), (None, 0))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,9 @@ from whyrank.mining.reviews import Reading, Sources, read_reviews
 from whyrank.mining.rules import MiningRules, StatementRules
 
 Progress = Callable[[str, int, int | None], None]
+log = logging.getLogger("whyrank")
+STRICTER = (4, 3, 2)  # times the least number of records, if hardly a review and an item are lost by that
+NEARLY = 0.98
 Unit = Literal["statements", "clauses"]
 
 
@@ -112,6 +116,8 @@ def collect(
     reviews: Iterator[pl.DataFrame], rules: StatementRules, spool: IO[bytes], threads: int | None, tell: Progress
 ) -> st.Corpus:
     """Find the opinions of all reviews; their texts go into the spool."""
+    if threads is not None and threads < 1:
+        raise ParameterError(f"threads is {threads}; use a whole number of at least 1")
     finder = Finder(StatementEnglish(), rules.english, rules.english_words, titles=rules.review_titles)
     corpus = st.Corpus(texts=finder.lexicon.texts)
     for found in find_all(reviews, finder, threads):
@@ -128,7 +134,8 @@ class Choice:
     def __init__(
         self, rules: StatementRules, titles: Mapping[str, str], old: Mined | None, reading: Reading, tell: Progress
     ) -> None:
-        self.rules, self.titles, self.old, self.reading, self.tell = rules, titles, old, reading, tell
+        self.rules, self.old, self.reading, self.tell = rules, old, reading, tell
+        self.titles = {item: title for item, title in titles.items() if title}
         self.language = StatementEnglish()
         self.report = Report()
 
@@ -144,6 +151,8 @@ class Choice:
         starts, lengths = best["start"].to_numpy(), best["length"].to_numpy()
         quotes = read_quotes(text, starts, lengths, self.language, self.rules.vulgar)
         del text
+        if self.reading.unread_ratings:
+            log.warning("%s ratings could not be read and are unknown", f"{self.reading.unread_ratings:,}")
         self.reading.reject("not English", int(records["foreign"].sum()))
         clear = pl.when(~best["mixed"]).then(quotes)
         known = records.select("review", "user", "item", "rating", "time", "source")
@@ -189,12 +198,19 @@ class Choice:
         overall = st.overall(nouns, language)
         judged = mentions.filter(overall)
         mentions = self.drop("judgements", mentions, overall, not rules.judgements)
+        aliases = self.aliases()
+        known = st.is_known(aliases)  # few new reviews cannot learn again what a pool has learned
+        old, mentions = mentions.filter(known), mentions.filter(~known)
         mentions = self.kept("whole", mentions, st.of_items(mentions, language))
         mentions = self.kept("idioms", mentions, st.steady(mentions, limits.records))
         mentions = self.kept("odd", mentions, st.odd_pairs(mentions))
-        mentions = self.kept("absences", mentions, st.idle_absences(mentions))
-        aliases = self.aliases()
+        mentions = pl.concat([old, self.kept("absences", mentions, st.idle_absences(mentions))])
         taken, left = st.choose(mentions, limits, aliases)
+        for factor in STRICTER if rules.min_count is None else ():
+            stricter = st.choose(mentions, limits._replace(records=factor * limits.records), aliases)
+            if as_wide(stricter[0], taken):
+                taken, left = stricter
+                break
         self.count("rare", left)
         rejected = [key for key, explanation in aliases.items() if explanation is None]
         taken = taken.filter(~pl.col("id").is_in(rejected)).with_columns(key=pl.col("id"))
@@ -271,6 +287,16 @@ class Choice:
     def count(self, rule: str, dropped: pl.DataFrame) -> None:
         text = pl.concat_str("wording", f"s{st.LEVELS - 1}", separator=" ")
         self.report.add_wordings(rule, dropped.group_by(text=text).agg(count=pl.len()))
+
+
+def as_wide(fewer: pl.DataFrame, taken: pl.DataFrame) -> bool:
+    """Whether fewer statements reach nearly as many reviews, and nearly as many items with three and more."""
+
+    def reach(table: pl.DataFrame) -> tuple[int, int]:
+        items = table.group_by("item").agg(n=pl.col("id").n_unique()).filter(pl.col("n") >= 3)
+        return table["review"].n_unique(), items.height
+
+    return all(less >= NEARLY * much for less, much in zip(reach(fewer), reach(taken), strict=True))
 
 
 def coverage(reviews: pl.DataFrame, taken: pl.DataFrame, judged: pl.DataFrame) -> dict[str, float | int]:

@@ -63,7 +63,8 @@ class StatementEnglish(English):
         """Whether a word is a noun by the lexicon, or unknown to it, and names no verdict (shame, problem)."""
         known = self.tags.get(word)
         drawn_out = known is None and DRAWN_OUT.search(word) is not None  # soooo
-        return (known or "NN")[:2] == "NN" and not drawn_out and not self.word(word).bits & (k.VERDICT | k.TROUBLE)
+        noun = (known or "NN")[:2] in ("NN", "VB") and word not in self.light_verbs
+        return noun and not drawn_out and not self.word(word).bits & (k.VERDICT | k.TROUBLE)
 
     def is_plain(self, word: str) -> bool:
         """Whether the lexicon knows a word in lower case: then capitals do not make it a name."""

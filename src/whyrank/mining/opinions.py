@@ -235,6 +235,7 @@ class Phrases(NamedTuple):
     ) -> tuple[NDArray[np.int64], NDArray[np.int8], Hashes]:
         """Classes, senses and hashes with phrases in place of their words."""
         bits, sense, out = bits.copy(), sense.copy(), hashes.copy()
+        taken = np.zeros(len(hashes), np.bool_)
         for size, (keys, wholes, joined_bits, senses) in self.keys.items():
             if len(hashes) < size:
                 continue
@@ -242,7 +243,10 @@ class Phrases(NamedTuple):
             joined = _join(runs.T)
             place = np.minimum(np.searchsorted(keys, joined), len(keys) - 1)
             found = np.flatnonzero(keys[place] == joined)
+            found = found[~np.lib.stride_tricks.sliding_window_view(taken, size)[found].any(axis=1)]
             last = found + size - 1
+            for back in range(size):
+                taken[last - back] = True
             for back in range(1, size):
                 bits[last - back], sense[last - back] = classes.GLUE, 0
             bits[last], sense[last], out[last] = joined_bits[place[found]], senses[place[found]], wholes[place[found]]

@@ -12,10 +12,10 @@ from whyrank.mining.nouns import StatementEnglish
 
 SHORT, GOOD, LONG = 15, 90, 200  # characters of a quote: the least, the best, the most
 PRIVATE = (
-    r"(?i)(?:\S+@\S+|https?://|www\.|\S+\.(?:com|net|org|co\.uk)\b|@\w+|#\w+"
-    r"|\+?\d[\d\s().-]{6,}\d|\d+\s+(?:\w+\s+){1,2}(?:street|st|road|rd|avenue|ave|boulevard|blvd|lane|drive)\b)"
+    r"(?i)(?:\S+@\S+|https?:|www\.|\w\.[a-z]{2,}(?:/|\b)|@\w+|#\w+|\+?\d[\d\s().-]{6,}\d"
+    r"|\d+\s+(?:\w+\s+){1,2}(?:street|st|road|rd|avenue|ave|boulevard|blvd|lane|drive|terrace|square|court|way)\b)"
 )
-CAPITALS = r"[a-z,;:)'\d]\s+([A-Z][a-z]+)"
+NAME = r"\p{Lu}[\p{L}'’]*"  # a word with a capital, wherever it stands
 
 
 def pick(mentions: pl.DataFrame) -> pl.DataFrame:
@@ -49,9 +49,9 @@ def read_quotes(
 
 def _names(candidates: pl.Series, language: StatementEnglish, among: pl.Series) -> pl.Series:
     """Which sentences hold a word with a capital that is not a plain word of the language."""
-    found = candidates.str.extract_all(CAPITALS).to_frame("word").with_row_index("at").explode("word").drop_nulls()
-    found = found.with_columns(pl.col("word").str.extract(r"([A-Z][a-z]+)$").str.to_lowercase())
-    plain = [word for word in found["word"].unique().to_list() if language.is_plain(word)]
+    found = candidates.str.extract_all(NAME).to_frame("word").with_row_index("at").explode("word").drop_nulls()
+    found = found.with_columns(pl.col("word").str.to_lowercase().str.strip_chars("'’"))
+    plain = [word for word in found["word"].unique().to_list() if language.is_plain(word.split("'")[0])]
     named = found.filter(~pl.col("word").is_in(plain))["at"].unique().to_numpy()
     places = np.flatnonzero(among.to_numpy())
     mask = np.zeros(len(among), np.bool_)

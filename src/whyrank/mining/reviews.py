@@ -44,6 +44,7 @@ FIELDS = {
     "time": ("time", "unixReviewTime", "timestamp", "date", "review_date", "reviewTime", "date_added"),
 }
 REQUIRED = ("user", "item", "text")
+WRITTEN = r"(?i)^\s*(\d+(?:[.,]\d+)?)\s*(?:(?:/|out of|of)\s*\d+(?:[.,]\d+)?|stars?|\*+)?\s*$"
 EPOCH_MILLISECONDS = 100_000_000_000  # a larger time counts milliseconds: in seconds it would be the year 5138
 
 
@@ -56,6 +57,7 @@ class Reading:
     max_expansion: float = EXPANSION
     reviews: int = 0  # rows of the sources
     odd_ratings: int = 0
+    unread_ratings: int = 0
     rejected: dict[str, int] = field(default_factory=dict)  # by cause
 
     def reject_broken(self) -> None:
@@ -78,14 +80,19 @@ def read_reviews(sources: Sources, columns: Mapping[str, str] | None, reading: R
     unknown = set(columns or ()) - set(FIELDS)
     if unknown:
         raise DataError(f"columns names {min(unknown)!r}", expected=f"a mapping from some of {', '.join(FIELDS)}")
-    for source in [sources] if isinstance(sources, str | Path | pl.DataFrame) else list(sources):
+    listed = [sources] if isinstance(sources, str | Path | pl.DataFrame) else list(sources)
+    several = len(listed) > 1
+    for source in listed:
         path = None if isinstance(source, pl.DataFrame) else Path(source)
         mapping: dict[str, str] | None = None
         row = 1
         for table in _tables(source, columns, reading):
             if mapping is None:
                 mapping = find_fields(table.columns, columns, path)
-            yield _reviews(table, mapping, path, row, reading)
+            found = _reviews(table, mapping, path, row, reading)
+            if several and "source" not in mapping and path is not None:
+                found = found.with_columns(source=pl.concat_str(pl.lit(f"{path.name}:"), "source"))
+            yield found
             row += table.height
         reading.reject_broken()
 
@@ -243,6 +250,11 @@ def _reviews(
 def _ratings(texts: pl.Series, reading: Reading) -> pl.Series:
     """Ratings as numbers; what is none, infinite or outside of a named scale is unknown."""
     ratings = texts.cast(pl.Float64, strict=False).fill_nan(None)
+    written = ratings.is_null() & (texts.fill_null("").str.strip_chars() != "")
+    if written.any():  # 4/5, 4 out of 5, 4 stars, 4,5
+        number = texts.str.extract(WRITTEN).str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
+        ratings = pl.select(pl.coalesce(ratings, number)).to_series()
+        reading.unread_ratings += int((written & ratings.is_null()).sum())
     low, high = reading.rating_range or (-LARGEST, LARGEST)
     odd = ~ratings.is_between(low, high).fill_null(True)
     reading.odd_ratings += int(odd.sum())

@@ -18,7 +18,7 @@ import polars as pl
 from whyrank.data.statements import GENERAL, ITSELF
 from whyrank.kernels import opinion_rows as kernel
 from whyrank.kernels import wordclasses as words
-from whyrank.mining.language import SPELLING, cuts, one_edit
+from whyrank.mining.language import LONGEST, SPELLING, cuts, one_edit
 from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.opinions import PHRASE, Found, Mentions
 
@@ -39,6 +39,7 @@ AMOUNTS = {
 }  # of what one would rather not have
 UNKNOWN = 3  # marks the guess for a word that no list of senses has: then ratings must agree
 NAMED = 3  # mentions by name that make a sense one that items can have
+RARELY = 0.002  # share of what is said with its name below which that is not what items are
 ODD = 0.25  # a sense that an aspect has so much less often than others have it was probably said about something else
 
 
@@ -251,7 +252,8 @@ def aspects(
     joined = mentions.join(table, on=key, how="left", nulls_equal=True)
     costs = pl.col(f"p{LEVELS - 1}").is_in(sorted(language.cost)) & pl.col("sense").is_in(list(AMOUNTS))
     joined = joined.with_columns(
-        guess=pl.when(costs).then(pl.col("sense").replace_strict(AMOUNTS, default=0)).otherwise("guess").cast(pl.Int8)
+        base_guess=pl.col("guess"),
+        guess=pl.when(costs).then(pl.col("sense").replace_strict(AMOUNTS, default=0)).otherwise("guess").cast(pl.Int8),
     )
     worth = (pl.col("sense") == WORTH) & ~pl.col(f"p{LEVELS - 1}").is_in(sorted(language.cost))
     joined = joined.filter(~worth)
@@ -285,12 +287,19 @@ def _spelled(found: pl.DataFrame, counts: pl.Series, language: StatementEnglish)
                 known.setdefault(cut, []).append(name)
     into = {}
     for name, n in table.items():
-        if name not in language.tags and name.isalpha() and len(name) >= SPELLING:
+        if name not in language.tags and name.isalpha() and SPELLING <= len(name) <= LONGEST:
             near = {each for cut in cuts(name) for each in known.get(cut, ()) if one_edit(name, each)}
             often = sorted(each for each in near if table[each] >= 20 * n)
             if len(often) == 1:
                 into[name] = often[0]
     return found.with_columns(pl.col(f"p{k}").replace(into) for k in range(LEVELS)) if into else found
+
+
+def is_known(ids: Iterable[str]) -> pl.Expr:
+    """Whether a mention makes one of the given statements, at any level of its aspect and with any polarity."""
+    pairs = sorted({each.rsplit("|", 1)[0] for each in ids})
+    levels = (pl.concat_str(f"p{k}", "sense", separator="|").is_in(pairs) for k in range(LEVELS))
+    return pl.any_horizontal(levels).fill_null(False) if pairs else pl.lit(False)
 
 
 def overall(nouns: Vocabulary, language: StatementEnglish) -> pl.Expr:
@@ -317,12 +326,12 @@ def steady(mentions: pl.DataFrame, least: int) -> pl.DataFrame:
 
 
 def of_items(mentions: pl.DataFrame, language: StatementEnglish) -> pl.DataFrame:
-    """Mentions without what pronouns say about the item in unclear senses that nobody uses with its name."""
+    """Mentions without what pronouns say about the item in senses that nobody uses with its name."""
     whole, about = pl.col("whole"), pl.col(f"p{LEVELS - 1}") == ITSELF
-    named = mentions.filter(about & ~whole).group_by("sense").agg(n=pl.len()).filter(pl.col("n") >= NAMED)
+    named = mentions.filter(about & ~whole).group_by("sense").agg(n=pl.len())
+    named = named.filter((pl.col("n") >= NAMED) & (pl.col("n") >= RARELY * pl.col("n").sum()))
     fit = [word for word in mentions.filter(whole)["spoken"].unique().to_list() if language.describes(word)]
-    clear = pl.col("fixed").is_not_null() | pl.col("sense").is_in(named["sense"].to_list())
-    good = clear & pl.col("spoken").is_in(fit)
+    good = pl.col("sense").is_in(named["sense"].to_list()) & pl.col("spoken").is_in(fit)
     return mentions.filter(~whole | good)
 
 

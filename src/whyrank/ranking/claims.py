@@ -33,7 +33,7 @@ AGAINST = _words(
 CAUSES = _words("because since therefore hence thus why reason")
 ALL = _words("all everyone everybody always every each unanimously")
 MOST = _words("most mostly majority usually")
-SEVERAL = {"several": 3, "many": 5, "numerous": 5, "lot": 5, "few": 2, "couple": 2, "some": 2, "dozen": 12}
+SEVERAL = {"several": 3, "many": 5, "numerous": 5, "lot": 5, "couple": 2, "some": 2, "dozen": 12}
 YOU = _words("you your yours yourself")
 PEOPLE = _words(
     "person people guest customer visitor user reviewer reader traveler traveller diner viewer buyer listener patient "
@@ -43,9 +43,9 @@ MENTIONS = _words("mention mentions mentioned mentioning of")
 # Words that claim nothing. No modal verbs and no intensifiers: "could be quiet" and "very quiet" say something else.
 PLAIN = _words(
     "a an the this that these those it its they them their there here is are was were be been being ha has have had do "
-    "does did in on at to for from by with about as and or so than who which what we our us i also other one before "
-    "often elsewhere yet review hotel place item product film movie book restaurant album game say says said found "
-    "find finds think thinks thought describe describes described call calls called report reports reported tag tagged"
+    "does did in on at to for from by with about as and so who which what we our us i also often review hotel place "
+    "item product film movie book restaurant album game say says said found find finds think thinks thought describe "
+    "describes described call calls called report reports reported tag tagged"
 )
 PLAIN |= PEOPLE | YOU | MENTIONS
 
@@ -103,8 +103,13 @@ def supported(text: str, reasons: Iterable[Reason]) -> list[Claim]:
         if whole.search(rest):
             rest = whole.sub("\n", rest)
             found.append(Claim(each.sentence, "backed", "it is the sentence of a reason", each.explanation))
-    parts = [part.strip(" ,.;:!?\n“”\"'") for part in CLAUSES.split(rest)]
-    return found + [_judged(part, known) for part in parts if part]
+    for part in CLAUSES.split(rest):
+        claim = part.strip(" ,.;:!?\n“”\"'")
+        if claim and part.rstrip().endswith("?"):
+            found.append(Claim(claim, "not recognized", "it is a question"))
+        elif claim:
+            found.append(_judged(claim, known))
+    return found
 
 
 class _Known:

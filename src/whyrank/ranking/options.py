@@ -212,7 +212,10 @@ class Options:
         if self.keep is not None:
             import polars as pl
 
-            masks.append(pl.Series(self.keep(catalog.table())).cast(pl.Boolean).fill_null(False).to_numpy())
+            kept = pl.Series(self.keep(catalog.table())).cast(pl.Boolean).fill_null(False).to_numpy()
+            if len(kept) != len(catalog.explanations):
+                raise ParameterError(f"keep gives {len(kept)} values for {len(catalog.explanations)} explanations")
+            masks.append(kept)
         return masks[0] if len(masks) == 1 else np.logical_and.reduce(masks) if masks else None
 
     def boost(self, catalog: Catalog) -> NDArray[np.float32] | None:
@@ -248,7 +251,9 @@ def _problem(value: object, about: Declared) -> str | None:
         listed = isinstance(value, Sequence) and not isinstance(value, str)
         return None if listed and all(isinstance(each, str) for each in value) else "give a list of texts"  # type: ignore[attr-defined]
     if about.kind == "numbers":
-        numbers = isinstance(value, Mapping) and all(isinstance(each, Real) for each in value.values())
+        numbers = isinstance(value, Mapping) and all(
+            isinstance(each, Real) and not isinstance(each, bool) and math.isfinite(each) for each in value.values()
+        )
         return None if numbers else "give numbers by id"
     whole = about.kind == "whole"
     if not isinstance(value, Integral if whole else Real) or isinstance(value, bool) or not math.isfinite(value):

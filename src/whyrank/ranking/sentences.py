@@ -174,7 +174,9 @@ def case_of(facts: Facts, catalog: Catalog, phrase: Phrase) -> str:
     clear = facts.agreeing >= 2 and 2 * facts.agreeing > facts.mentions and facts.agreeing > facts.opposing
     if often and clear and sign:
         side = "often" if sign > 0 else "often_against"
-        return f"{side}_all" if facts.agreeing == facts.mentions and not facts.opposing else side
+        if facts.agreeing < facts.mentions or facts.opposing:
+            return side
+        return f"{side}_both" if facts.mentions == 2 else f"{side}_all"
     if sign <= 0:
         return "criticized" if sign else "mentioned"
     if facts.opposing:

@@ -23,6 +23,7 @@ NO_DESCRIPTOR = "no descriptor is left for a new connection; raise the limit (ul
 OFTEN = {
     "Invalid HTTP request received.",
     "Unsupported upgrade request.",
+    "No supported WebSocket library detected. Please use \"pip install 'uvicorn[standard]'\", or install 'websockets' or 'wsproto' manually.",  # noqa: E501
     NO_DESCRIPTOR,
     STORE_FAILED,
 }

@@ -28,6 +28,7 @@ LOOK = 0.5  # seconds between two looks where nothing happens
 HUNG = 120.0  # seconds without a sign of life after which a worker is killed
 LONGEST = 30.0  # seconds between two starts of a worker that cannot start
 STARTUP_FAILURE = 3  # exit code of uvicorn
+RETRY = 5.0  # seconds until a worker that could not be started is tried again
 log = logging.getLogger("uvicorn.error")
 spawn = multiprocessing.get_context("spawn")
 
@@ -96,7 +97,11 @@ class Workers:
                 self._replace(worker, now)
         while self._due and self._due[0] <= now and not self.stopping:
             self._due.pop(0)
-            self.workers.append(self._started())
+            try:
+                self.workers.append(self._started())
+            except OSError as error:  # no process or descriptor left: others go on, and it is tried again
+                log.error("a worker cannot be started (%s); trying again in %.0f s", error, RETRY)
+                self._due.append(now + RETRY)
 
     def _listen(self, worker: Worker, now: float) -> None:
         try:
