@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from whyrank.kernels import opinions as rules
 from whyrank.kernels import tokens as kernel
 from whyrank.kernels import wordclasses as classes
+from whyrank.kernels.kinds import kinds
 from whyrank.mining.clean import clean_texts
 from whyrank.mining.language import Word
 from whyrank.mining.lines import to_lines
@@ -95,6 +96,7 @@ class Found(NamedTuple):
         Hashes, NDArray[np.int64], NDArray[np.int64]
     ]  # nouns, how often, how often with a capital inside a sentence
     pointed: tuple[Hashes, NDArray[np.int64]]  # nouns behind `this`, how often
+    kinds: tuple[Hashes, NDArray[np.int64]]  # nouns that an item is said to be, how often
 
 
 class Finder:
@@ -136,9 +138,9 @@ class Finder:
             copy=texts.hash(), words=pl.Series(np.bincount(reviews, minlength=table.height).astype(np.int32))
         )
         nouns = (tags == classes.T_N) & ~opens
-        return Found(
-            known, text, mentions, foreign, _counted(hashes[nouns], capital[nouns] > 0), self._pointed(hashes, tags)
-        )
+        capitals = _counted(hashes[nouns], capital[nouns] > 0)
+        is_said = np.unique(hashes[kinds(bits, tags, cuts)], return_counts=True)
+        return Found(known, text, mentions, foreign, capitals, self._pointed(hashes, tags), is_said)
 
     def _foreign(self, hashes: Hashes, reviews: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
         """Which reviews have too few of the language's most frequent words."""

@@ -38,6 +38,7 @@ AMOUNTS = {
     "light": 1,
 }  # of what one would rather not have
 UNKNOWN = 3  # marks the guess for a word that no list of senses has: then ratings must agree
+KIND = 0.04  # share of a noun's uses that say what the item is
 NAMED = 3  # mentions by name that make a sense one that items can have
 RARELY = 0.002  # share of what is said with its name below which that is not what items are
 ODD = 0.25  # a sense that an aspect has so much less often than others have it was probably said about something else
@@ -49,7 +50,9 @@ class Corpus:
 
     reviews: list[pl.DataFrame] = field(default_factory=list)
     mentions: list[pl.DataFrame] = field(default_factory=list)
-    nouns: dict[int, list[int]] = field(default_factory=dict)  # hash: how often, with a capital, behind `this`
+    nouns: dict[int, list[int]] = field(
+        default_factory=dict
+    )  # hash: how often, with a capital, behind `this`, as what an item is
     texts: dict[int, str] = field(default_factory=dict)  # hash: word
     size: int = 0  # reviews
     length: int = 0  # bytes of their texts
@@ -59,14 +62,16 @@ class Corpus:
         self.reviews.append(found.table.with_columns(foreign=pl.Series(found.foreign)))
         self.mentions.append(_frame(found.mentions, self.size, self.length))
         for h, count, capital in zip(*(each.tolist() for each in found.capitals), strict=True):
-            self._count(h, (count, capital, 0))
+            self._count(h, (count, capital, 0, 0))
         for h, count in zip(*(each.tolist() for each in found.pointed), strict=True):
-            self._count(h, (0, 0, count))
+            self._count(h, (0, 0, count, 0))
+        for h, count in zip(*(each.tolist() for each in found.kinds), strict=True):
+            self._count(h, (0, 0, 0, count))
         self.size += found.table.height
         self.length += len(found.text)
 
     def _count(self, noun: int, counts: Iterable[int]) -> None:
-        entry = self.nouns.setdefault(noun, [0, 0, 0])
+        entry = self.nouns.setdefault(noun, [0, 0, 0, 0])
         for place, count in enumerate(counts):
             entry[place] += count
 
@@ -75,7 +80,7 @@ class Corpus:
         pl.concat(self.reviews).write_ipc(folder / "reviews.arrow")
         pl.concat(self.mentions).write_ipc(folder / "mentions.arrow")
         hashes = list(self.nouns)
-        counts = np.array([self.nouns[h] for h in hashes], np.int64).reshape(-1, 3)
+        counts = np.array([self.nouns[h] for h in hashes], np.int64).reshape(-1, 4)
         words = pl.DataFrame(
             {"hash": list(self.texts), "text": list(self.texts.values())}, {"hash": pl.UInt64, "text": pl.String}
         )
@@ -138,24 +143,23 @@ class Vocabulary(NamedTuple):
 
 
 def learn_nouns(corpus: Corpus, language: StatementEnglish, share: float | None) -> Vocabulary:
-    """Which nouns name the item (people write `this hotel`), and which are names (written with a capital)."""
+    """Which nouns name the item (`this hotel`, `it is a lovely hotel`), and which are names (with a capital)."""
     counts: dict[str, list[int]] = {}
-    for h, (count, capital, pointed) in corpus.nouns.items():
-        entry = counts.setdefault(language.lemma(corpus.texts.get(h, "")), [0, 0, 0])
-        entry[0] += count
-        entry[1] += capital
-        entry[2] += pointed
-    most = max((pointed for _, _, pointed in counts.values()), default=0)
+    for h, found in corpus.nouns.items():
+        entry = counts.setdefault(language.lemma(corpus.texts.get(h, "")), [0, 0, 0, 0])
+        for place, count in enumerate(found):
+            entry[place] += count
+    most = max((pointed for _, _, pointed, _ in counts.values()), default=0)
     items = {
         noun
-        for noun, (count, _, pointed) in counts.items()
-        if pointed >= 5 and pointed >= 0.02 * most and pointed >= 0.12 * max(count, 1)
+        for noun, (count, _, pointed, kind) in counts.items()
+        if (pointed >= max(5, 0.02 * most) and pointed >= 0.12 * count) or (kind >= 10 and kind >= KIND * count)
     }
     names = set()
     if share is not None:
         names = {
             noun
-            for noun, (count, capital, _) in counts.items()
+            for noun, (count, capital, _, _) in counts.items()
             if count >= 2 and capital >= share * count and not language.is_plain(noun)
         }
     item = max(sorted(items), key=lambda noun: counts[noun][2], default="")
