@@ -38,7 +38,7 @@ AMOUNTS = {
     "light": 1,
 }  # of what one would rather not have
 UNKNOWN = 3  # marks the guess for a word that no list of senses has: then ratings must agree
-KIND = 0.04  # share of a noun's uses that say what the item is
+KIND = 0.025  # share of a noun's uses that say what the item is
 NAMED = 3  # mentions by name that make a sense one that items can have
 RARELY = 0.002  # share of what is said with its name below which that is not what items are
 ODD = 0.25  # a sense that an aspect has so much less often than others have it was probably said about something else
@@ -309,7 +309,8 @@ def is_known(ids: Iterable[str]) -> pl.Expr:
 def overall(nouns: Vocabulary, language: StatementEnglish) -> pl.Expr:
     """Whether a mention judges the item as a whole: great hotel. A quiet hotel says more, and stays."""
     head = pl.col("p0").str.extract(r"(\S+)$")
-    return head.is_in([ITSELF, *sorted(nouns.items | language.wholes)]) & pl.col("sense").is_in(GENERAL)
+    done = pl.col("verbal") & (pl.col("rule") != kernel.R_TO)  # worked perfectly
+    return (head.is_in([ITSELF, *sorted(nouns.items | language.wholes)]) | done) & pl.col("sense").is_in(GENERAL)
 
 
 def steady(mentions: pl.DataFrame, least: int) -> pl.DataFrame:
@@ -467,7 +468,7 @@ def choose(mentions: pl.DataFrame, limits: Limits, known: Iterable[str] = ()) ->
 
     Each mention takes the most specific aspect whose statement enough people make; where not even its last noun gets
     there, praise and blame count as such. Plain praise and blame, which say the
-    least, need more than twice as many people.
+    least, need twice as many people.
     """
     old = list(known)
     taken, left = [], mentions.with_columns(said=pl.col("wording"))
@@ -488,7 +489,7 @@ def choose(mentions: pl.DataFrame, limits: Limits, known: Iterable[str] = ()) ->
                 plain=pl.col("sense").first().is_in(GENERAL),
             )
         )
-        least = pl.when(pl.col("plain")).then(2 * limits.records + 1).otherwise(limits.records)
+        least = pl.when(pl.col("plain")).then(2 * limits.records).otherwise(limits.records)
         enough = counts.filter(
             (pl.col("pairs") >= least) & (pl.col("users") >= limits.users) & (pl.col("items") >= limits.items)
         )
