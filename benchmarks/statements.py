@@ -4,7 +4,7 @@
 
 Held-out agreement: a third of each item's reviewers is hidden; Profile learns from the others and gives up to three
 reasons for the item to somebody unknown, with default options. How many of the hidden reviewers say a reason again,
-against as many statements drawn from the pool by popularity. Items need six reviewers with a statement.
+against as many statements drawn from the pool by popularity (the mean of 20 draws). Items need six reviewers with a statement.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from whyrank import Profile
 from whyrank.data import Triplets
 from whyrank.mining import Mined, mine
 
-SHOWN, LEAST = 3, 6
+SHOWN, LEAST, DRAWS = 3, 6, 20
 
 
 def hidden_records(triplets: Triplets, seed: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -46,7 +46,8 @@ def agreement(mined: Mined, seed: int) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     pool = mined.explanations.filter(pl.col("polarity") > 0)
     weights = pool["count"].to_numpy() / pool["count"].sum()
-    drawn = shown.with_columns(explanation=pool["id"].gather(rng.choice(len(weights), shown.height, p=weights)))
+    draws = [pool["id"].gather(rng.choice(len(weights), shown.height, p=weights)) for _ in range(DRAWS)]
+    drawn = pl.concat(shown.with_columns(explanation=each) for each in draws)
 
     def rate(table: pl.DataFrame) -> float:
         joined = table.join(said, on=["item", "explanation"], how="left").join(readers, on="item")

@@ -30,7 +30,7 @@ from whyrank.mining.rules import MiningRules, StatementRules
 
 Progress = Callable[[str, int, int | None], None]
 log = logging.getLogger("whyrank")
-STRICTER = (4, 3, 2)  # times the least number of records, if hardly a review and an item are lost by that
+STRICTER = (4, 3, 2, 1)  # times the least number of records, if hardly a review and an item are lost by that
 NEARLY = 0.98
 Unit = Literal["statements", "clauses"]
 
@@ -206,11 +206,14 @@ class Choice:
         mentions = self.kept("odd", mentions, st.odd_pairs(mentions))
         mentions = pl.concat([old, self.kept("absences", mentions, st.idle_absences(mentions))])
         taken, left = st.choose(mentions, limits, aliases)
-        for factor in STRICTER if rules.min_count is None else ():
-            stricter = st.choose(mentions, limits._replace(records=factor * limits.records), aliases)
-            if as_wide(stricter[0], taken):
-                taken, left = stricter
-                break
+        if rules.min_count is None:
+            wide = reach(taken)
+            for factor in STRICTER:
+                del taken, left  # two choices at once would take the most memory of all
+                taken, left = st.choose(mentions, limits._replace(records=factor * limits.records), aliases)
+                if all(less >= NEARLY * much for less, much in zip(reach(taken), wide, strict=True)):
+                    break
+        del mentions
         self.count("rare", left)
         rejected = [key for key, explanation in aliases.items() if explanation is None]
         taken = taken.filter(~pl.col("id").is_in(rejected)).with_columns(key=pl.col("id"))
@@ -289,14 +292,10 @@ class Choice:
         self.report.add_wordings(rule, dropped.group_by(text=text).agg(count=pl.len()))
 
 
-def as_wide(fewer: pl.DataFrame, taken: pl.DataFrame) -> bool:
-    """Whether fewer statements reach nearly as many reviews, and nearly as many items with three and more."""
-
-    def reach(table: pl.DataFrame) -> tuple[int, int]:
-        items = table.group_by("item").agg(n=pl.col("id").n_unique()).filter(pl.col("n") >= 3)
-        return table["review"].n_unique(), items.height
-
-    return all(less >= NEARLY * much for less, much in zip(reach(fewer), reach(taken), strict=True))
+def reach(taken: pl.DataFrame) -> tuple[int, int]:
+    """How many reviews hold a statement, and how many items have three and more."""
+    items = taken.group_by("item").agg(n=pl.col("id").n_unique()).filter(pl.col("n") >= 3)
+    return taken["review"].n_unique(), items.height
 
 
 def coverage(reviews: pl.DataFrame, taken: pl.DataFrame, judged: pl.DataFrame) -> dict[str, float | int]:

@@ -124,7 +124,7 @@ class Options:
         at_most=10,
     )
     vague: float = _option(
-        1.0,
+        0.7,
         "number",
         "Taken off the score of what praises or blames without saying why, such as great food.",
         at_least=-10,
