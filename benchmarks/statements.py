@@ -4,7 +4,8 @@
 
 Held-out agreement: a third of each item's reviewers is hidden; Profile learns from the others and gives up to three
 reasons for the item to somebody unknown, with default options. How many of the hidden reviewers say a reason again,
-against as many statements drawn from the pool by popularity (the mean of 20 draws). Items need six reviewers with a statement.
+against as many statements drawn from the pool by popularity (the mean of 20 draws). Items need six reviewers with a
+statement.
 """
 
 from __future__ import annotations
