@@ -24,8 +24,14 @@ from whyrank.mining import mine
 STATEMENTS, CARDS, BEST, REASONS = 60, 25, 10, 3
 RUBRIC = """A statement is good if it is **fluent** (English that a person would write), **specific** (about one aspect
 of the item, not about the item as a whole or about anything at all) and a possible **reason** for or against an item. A
-card is good if every sentence on it is fluent and specific, **true** to what the item's reviews say (as far as their
-quotes show it), and no two of them **repeat or contradict** each other; a card without any reason is not good."""
+card is good if every sentence on it is fluent and specific, and no two of them **repeat or contradict** each other; a
+card without any reason is not good. Whether a card is true to the item's reviews was not labelled.
+
+How far to trust this: the labels were written by a language model that followed the rubric, not by people. Its readers
+saw that the two units look different, so they were not blind. The statements and cards were looked at in five rounds,
+each by a fresh reader, and the rules were changed between rounds after what the readers found on these same four sets:
+the figures are not held out. Readers differ by up to fifteen of sixty and nine of twenty-five between rounds with small
+changes (all rounds: benchmarks/README.md). Clauses were labelled in the first round, statements in the last."""
 
 
 def draw(file: Path) -> dict[str, Any]:
