@@ -17,14 +17,14 @@ import numpy as np
 import whyrank as wr
 from whyrank.data import read_splits
 from whyrank.training.records import Side
-from whyrank.training.softmax import Task
+from whyrank.training.softmax import SoftmaxTask
 
 
 @dataclass(kw_only=True, eq=False)
 class WithoutEvidence(wr.Profile):
     """Profiles and popularity alone."""
 
-    def task(self, source: Any, popularity: Any, words: Any) -> Task:
+    def task(self, source: Any, popularity: Any, words: Any) -> SoftmaxTask:
         return replace(super().task(source, popularity, words), evidence=False)
 
     def bonus(self, users: Any, items: Any, n: int) -> Any:
@@ -45,7 +45,7 @@ class WithoutSide(wr.Profile):
 
     side: int = 0
 
-    def task(self, source: Any, popularity: Any, words: Any) -> Task:
+    def task(self, source: Any, popularity: Any, words: Any) -> SoftmaxTask:
         sides = list(source.sides)
         gone = sides[self.side]
         sides[self.side] = Side(np.full(len(gone.rows), -1, np.int32), gone.relation, gone.own)

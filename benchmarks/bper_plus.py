@@ -30,8 +30,8 @@ from whyrank.models import POP, Model
 from whyrank.models.bper import BPER
 from whyrank.models.bper_plus import BPERPlus
 from whyrank.text import Encoder
-from whyrank.text.fusion import FUSIONS
 from whyrank.training import Run
+from whyrank.training.fusion import FUSIONS
 
 MUS = (0.3, 0.5, 0.7, 0.9)
 BPER_GRID: list[dict[str, object]] = [
@@ -249,7 +249,7 @@ def _torch_epoch(model: BPERPlus, train: Triplets) -> float:
     """Seconds of the same epoch written with torch: dense layer by AdamW, tables by SparseAdam."""
     import torch
 
-    from whyrank.text.batches import Batches
+    from whyrank.training.text_batches import TextBatches
 
     d, features = model.factors, torch.from_numpy(np.array(model.explanation_features_))
     sizes = {"user": len(train.users), "item": len(train.items), "by_user": len(features), "by_item": len(features)}
@@ -258,7 +258,7 @@ def _torch_epoch(model: BPERPlus, train: Triplets) -> float:
     dense = torch.optim.AdamW(layer.parameters(), lr=0.003)
     sparse = torch.optim.SparseAdam([weight for table in tables.values() for weight in table.parameters()], lr=0.003)
     begin = time.perf_counter()
-    for batch in Batches(train, 128, 0, popular=True).epoch(1):
+    for batch in TextBatches(train, 128, 0, popular=True).epoch(1):
         text, loss = layer(features[batch.explanations]), torch.zeros(())
         numbers = torch.from_numpy(batch.explanations.astype(np.int64))
         for side, name in enumerate(("user", "item")):

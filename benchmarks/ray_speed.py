@@ -37,17 +37,16 @@ from whyrank.cluster.partitions import Cut
 from whyrank.cluster.plan import Sizes, plan_fit
 from whyrank.cluster.positives import Columns, collect, read_part, scatter
 from whyrank.cluster.session import Cluster, connect
-from whyrank.cluster.solver import ClusterSolver, Job
+from whyrank.cluster.solver import ClusterJob, ClusterSolver
 from whyrank.cluster.store import Store
-from whyrank.crew import Crew
 from whyrank.data.simulate import simulate
 from whyrank.data.triplets import Triplets
 from whyrank.models import BPER, COUNTS, PITF, RUCF, BPERPlus, Model, Profile
 from whyrank.models.factors import FactorModel
+from whyrank.thread_pool import ThreadPool
 from whyrank.training import Run, Storage
 from whyrank.training.blocks import BlockSolver
 
-ALL = np.empty(0, np.bool_)
 SHARDS = 4
 STORE = 2_000_000_000  # bytes of a node's object store
 LARGE = Sizes(100_000_000, 10_000_000, 1_000_000, 5_000_000_000, 10_000_000_000)
@@ -77,9 +76,9 @@ def best(
 
 def local(model: FactorModel, data: Triplets, threads: int) -> tuple[float, float]:
     tables, passes = model.tables(data), model.passes(data)
-    with Crew(threads) as crew:
-        solver = BlockSolver(Storage.started(tables, 0, 0.1), passes, model.settings(Run()), crew)
-        return best(lambda number: solver.epoch(number, ALL))
+    with ThreadPool(threads) as pool:
+        solver = BlockSolver(Storage.started(tables, 0, 0.1), passes, model.settings(), pool)
+        return best(lambda number: solver.epoch(number))
 
 
 class Counted(Cluster):
@@ -109,7 +108,7 @@ def remote(model: FactorModel, data: Dataset) -> tuple[tuple[float, float], int,
     """Seconds, tasks and bytes of an epoch."""
     tables = model.tables(data)  # type: ignore[arg-type]
     cluster = Counted()
-    solver = ClusterSolver(Job(cluster, data, tables, passes_of(model), model.settings(Run())))
+    solver = ClusterSolver(ClusterJob(cluster, data, tables, passes_of(model), model.settings()))
     solver.start()
     cluster.gather([cluster.submit(len, part) for parts in solver.parts.values() for part in parts])
     seconds = best(lambda number: solver.epoch(number), clock=worker_seconds)

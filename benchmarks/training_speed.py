@@ -20,15 +20,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.crew import Crew
 from whyrank.data.csr import CSR
 from whyrank.data.simulate import simulate
 from whyrank.models import BPER
-from whyrank.training import PairwisePass, Run, Settings, Storage, Table
+from whyrank.thread_pool import ThreadPool
+from whyrank.training import FactorSettings, PairwisePass, Run, Storage, Table
 from whyrank.training.blocks import BlockSolver
 
 FACTORS = 20
-ALL = np.empty(0, np.bool_)
 Pairs = tuple[NDArray[np.int32], NDArray[np.int32]]
 
 
@@ -52,13 +51,13 @@ class Ours:
             tables |= {f"row{number}": Table(rows, FACTORS), f"column{number}": Table(columns, FACTORS, bias=True)}
             known = CSR.from_pairs(row, column, rows, columns)
             passes.append(PairwisePass(f"row{number}", f"column{number}", row, column, known))
-        settings = Settings(shards=shards)
-        self.solver = BlockSolver(Storage.started(tables, 0, 0.1), tuple(passes), settings, Crew(threads))
+        settings = FactorSettings(shards=shards)
+        self.solver = BlockSolver(Storage.started(tables, 0, 0.1), tuple(passes), settings, ThreadPool(threads))
         self.updates, self.done = len(relations) * len(relations[0][0]), 0
 
     def epoch(self) -> None:
         self.done += 1
-        self.solver.epoch(self.done, ALL)
+        self.solver.epoch(self.done)
 
 
 def implicit_epoch(matrix: object, threads: int) -> NDArray[np.float64]:

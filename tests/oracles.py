@@ -189,16 +189,20 @@ class Planted:
             form = "cd" if shape.startswith("cd") else "pitf"
             names = ("explanation",) if form == "cd" else ("by_user", "by_item")
             tables |= {name: Table(pool, factors) for name in names}
-            records = CSR(self.records(), explanation, np.ones(len(explanation), np.int32))
+            records = CSR(self.starts(), explanation, np.ones(len(explanation), np.int32))
             passes.append(TriplePass(form, "user", "item", names, record_user, record_item, records, weight))
         if joint:
             known = CSR.from_pairs(user, item, users, items)
             passes.append(PairwisePass("user", "item", user, item, known))
         return tables, passes
 
-    def records(self) -> NDArray[np.int64]:
+    def starts(self) -> NDArray[np.int64]:
         """Where the triplets of each training record start, and the end."""
         return np.arange((~self.test).sum() + 1, dtype=np.int64) * self.explanations.shape[1]
+
+    def records(self) -> NDArray[np.int64]:
+        """The record of every training triplet."""
+        return np.repeat(np.arange((~self.test).sum(), dtype=np.int64), self.explanations.shape[1])
 
     def ndcg(self, storage: Storage, shape: str, k: int = 10) -> float:
         """Mean NDCG at k of the explanations of the test pairs."""

@@ -33,7 +33,7 @@ def install() -> None:
         import ray
 
         node = ray.get_runtime_context().get_node_id()
-        fault = {"pairwise": "slow", "write_values": "full"}.get(function.__name__, "none")
+        fault = {"learn_block": "slow", "write_values": "full"}.get(function.__name__, "none")
         with contextlib.suppress(FileNotFoundError):
             (plan / fault).rename(plan / f"{fault}-{node}")
         if (plan / f"slow-{node}").exists():

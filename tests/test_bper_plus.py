@@ -23,10 +23,9 @@ from whyrank.models.bper import BPER
 from whyrank.models.bper_plus import BPERPlus
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank
-from whyrank.text import checkpoint as checkpoint_module
 from whyrank.text.features import Preparation
-from whyrank.text.held_out import HeldOutTrainer, parted
 from whyrank.training import Epoch, Monitor, Run, Storage
+from whyrank.training.text_held_out import HeldOutTrainer, parted
 
 
 @pytest.fixture(autouse=True)
@@ -154,8 +153,7 @@ class Stop(Monitor):
         return epoch.number >= self.after
 
 
-def test_a_resumed_training_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint_module, "SECONDS", 0.0)
+def test_a_resumed_training_gives_the_same_bits(tmp_path: Path) -> None:
     train, features, ids = planted()
     settings = {"features": features, "feature_ids": ids, "factors": 6, "epochs": 4}
     stopped, going = Stop(2), Stop(99)
@@ -164,9 +162,9 @@ def test_a_resumed_training_gives_the_same_bits(tmp_path: Path, monkeypatch: pyt
     resumed = BPERPlus(**settings).fit(train, run=Run(monitors=(going,), checkpoint=path, resume=True))
     assert (stopped.epochs, going.start, going.epochs) == ([1, 2], 2, [3, 4])
     np.testing.assert_array_equal(resumed.keys(), BPERPlus(**settings).fit(train).keys())
-    with pytest.raises(ArtifactError, match="other data or parameters"):
+    with pytest.raises(ArtifactError, match="other data or settings"):
         BPERPlus(**settings | {"seed": 9}).fit(train, run=Run(checkpoint=path, resume=True))
-    with pytest.raises(ArtifactError, match="other data or parameters"):  # whose features have the same mean and spread
+    with pytest.raises(ArtifactError, match="other data or settings"):  # whose features have the same mean and spread
         BPERPlus(**settings | {"feature_ids": ids[::-1]}).fit(train, run=Run(checkpoint=path, resume=True))
 
 
@@ -220,19 +218,18 @@ def test_the_held_out_gradient_is_that_of_its_loss(fusion: str) -> None:
     arrays |= {f"bias_by_{side}": rng.normal(size=(40, 1)).astype(np.float32) for side in ("user", "item")}
     trainer = HeldOutTrainer(held, features, arrays, settings, 0.3)
     trainer._update = lambda name, rows, gradient, left: taken.update({name: gradient})
-    trainer._learn(held, 1.0)
+    trainer._step(held, 1.0)
     found = dict(taken)
     for name, place in (("text_layer", (3, 2)), ("text_shift", (0, 4))):
         losses = []
         for step in (0.01, -0.02):
             arrays[name][place] += np.float32(step)
-            losses.append(trainer._learn(held, 1.0) / len(held))
+            losses.append(trainer._step(held, 1.0) / len(held))
         arrays[name][place] += np.float32(0.01)
         assert found[name][place] == pytest.approx((losses[0] - losses[1]) / 0.02, rel=0.02, abs=1e-3)
 
 
-def test_a_start_from_bper_resumes_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint_module, "SECONDS", 0.0)
+def test_a_start_from_bper_resumes_to_the_same_bits(tmp_path: Path) -> None:
     train, features, ids = planted()
     settings = {"features": features, "feature_ids": ids, "factors": 6, "epochs": 3, "start": "bper", "start_epochs": 5}
     path = tmp_path / "checkpoint"
@@ -426,7 +423,6 @@ def test_finetuning_changes_the_last_layers_and_survives_saving(
     monkeypatch: pytest.MonkeyPatch,
     layers: int,
 ) -> None:
-    monkeypatch.setattr(checkpoint_module, "SECONDS", 0.0)
     settings = {"encoder": str(tiny_encoder), "encoder_mode": "finetune", "trainable_layers": layers, "epochs": 3}
     settings |= {"encoder_learning_rate": 0.01, "factors": 4, "batch": 2}
     path = tmp_path / "checkpoint"

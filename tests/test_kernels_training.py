@@ -13,16 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import Parameters, planted, splitmix
-from whyrank.crew import Crew
 from whyrank.data.csr import CSR
 from whyrank.kernels import kernel
-from whyrank.kernels.negatives import Known, build_filters, draw_negatives
+from whyrank.kernels.negatives import Known, draw_negatives
+from whyrank.kernels.negatives import known_of as known_of_arrays
 from whyrank.kernels.pairwise import Rates, pairwise_task
 from whyrank.kernels.rng import below, draw, key_of, shuffled
-from whyrank.kernels.shards import Sorting, count_blocks, fill_blocks, rows_of_groups, shard_numbers
+from whyrank.kernels.shards import rows_of_groups, shard_numbers, sort_into_blocks
 from whyrank.kernels.sigmoid import sigmoid_of_minus
-from whyrank.kernels.start import draw_one_per_record
-from whyrank.training import PairwisePass, Settings, Storage
+from whyrank.kernels.start import draw_one_per_run
+from whyrank.thread_pool import ThreadPool
+from whyrank.training import FactorSettings, Storage
 from whyrank.training.blocks import BlockSolver
 from whyrank.training.sequential import SequentialSolver
 
@@ -66,7 +67,7 @@ def test_the_sigmoid_stays_finite_far_out() -> None:
 
 
 def known_of(csr: CSR) -> Known:
-    return Known(build_filters(csr.indptr, csr.indices), csr.indptr, csr.indices)
+    return known_of_arrays(csr.indptr, csr.indices)
 
 
 @settings(deadline=None, max_examples=50)
@@ -95,42 +96,40 @@ def test_a_row_that_knows_the_whole_pool_gets_no_negative() -> None:
     assert drawn.tolist() == [-1, -1, -1]
 
 
-@pytest.mark.parametrize("size", [1, 3])
-def test_every_entry_lands_in_the_block_of_its_shards_with_its_row_together(size: int) -> None:
-    rng = np.random.default_rng(size)
-    rows, columns, shards, entries = 20, 11, 4, 200
-    row = np.sort(rng.integers(0, rows, entries)).astype(np.int32)
-    column = rng.integers(0, columns, entries).astype(np.int32)
-    groups, column_groups = shuffled(-(-rows // size), np.uint64(1)), shuffled(columns, np.uint64(2))
-    row_shards, column_shards = (
-        shard_numbers(groups, size, rows, shards),
-        shard_numbers(column_groups, 1, columns, shards),
-    )
-    starts = np.searchsorted(row, np.arange(0, rows + size, size)[: len(groups) + 1])
-    nothing = np.empty(0, np.int32)
-    work = Sorting(starts, row, column, column_shards, nothing, np.empty(0, np.uint8), shards, ALL)
-    mine = [groups[len(groups) * a // shards : len(groups) * (a + 1) // shards] for a in range(shards)]
-    counts = np.zeros((shards, shards), np.int64)
-    for a in range(shards):
-        count_blocks(counts[a], mine[a], work)
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    places, out = offsets[:-1].reshape(shards, shards).copy(), np.empty((2, entries), np.int32)
-    for a in range(shards):
-        fill_blocks(places[a], out[0], out[1], mine[a], work)
-    assert sorted(zip(*out.tolist(), strict=True)) == sorted(zip(row.tolist(), column.tolist(), strict=True))
-    for block in range(shards * shards):
+@pytest.mark.parametrize("three_way", [False, True])
+@pytest.mark.parametrize("some", [False, True])
+def test_every_entry_lands_in_the_block_of_its_columns_in_order(three_way: bool, some: bool) -> None:
+    rng = np.random.default_rng(3)
+    columns, shards, entries = 11, 4, 200
+    row = np.sort(rng.integers(0, 20, entries)).astype(np.int32)
+    column, other = rng.integers(0, columns, (2, entries)).astype(np.int32)
+    first, second = (shard_numbers(shuffled(columns, np.uint64(key)), 1, columns, shards) for key in (1, 2))
+    active = rng.random(entries) < 0.7 if some else ALL
+    given = (row, column, first, other if three_way else other[:0], second if three_way else second[:0], shards)
+    blocks = shards * shards if three_way else shards
+    offsets, rows, places = sort_into_blocks(*given, active, blocks, three_way)
+    number = first[column].astype(int) * shards + second[other] if three_way else first[column].astype(int)
+    for block in range(blocks):
+        expected = [e for e in range(entries) if number[e] == block and (not some or active[e])]
         inside = slice(offsets[block], offsets[block + 1])
-        assert (row_shards[out[0, inside]] == block // shards).all()
-        assert (column_shards[out[1, inside]] == block % shards).all()
-        assert (np.diff(out[0, inside]) != 0).sum() + 1 == len(set(out[0, inside].tolist())) or counts.flat[block] == 0
+        assert rows[inside].tolist() == row[expected].tolist()
+        assert places[inside].tolist() == (expected if three_way else column[expected].tolist())
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_shards_of_groups_hold_every_row_once(size: int) -> None:
+    rows, shards = 20, 4
+    groups = shuffled(-(-rows // size), np.uint64(1))
+    row_shards = shard_numbers(groups, size, rows, shards)
+    mine = [groups[len(groups) * a // shards : len(groups) * (a + 1) // shards] for a in range(shards)]
     assert [set(rows_of_groups(g, size, rows)) for g in mine] == [
         set(np.flatnonzero(row_shards == a)) for a in range(shards)
     ]
 
 
 def test_one_triplet_of_every_record_is_drawn_and_each_has_its_chance() -> None:
-    records = np.array([0, 1, 4, 4, 9])
-    drawn = np.array([draw_one_per_record(records, key_of(epoch)) for epoch in range(300)])
+    records = np.array([0, 1, 1, 1, 3, 3, 3, 3, 3])
+    drawn = np.array([draw_one_per_run(records, key_of(epoch)) for epoch in range(300)])
     assert (np.add.reduceat(drawn, [0, 1, 4], axis=1) == 1).all()
     assert drawn.any(0).all()
 
@@ -146,10 +145,10 @@ def test_a_block_task_makes_the_updates_of_algorithm_1_in_its_two_streams() -> N
     pool, known, key = np.arange(12, dtype=np.int32), known_of(one.known), key_of(5)
     negatives = draw_negatives(rows, pool, known, key)
     rate, reg = 0.1, 0.02
-    keep = np.float32(1 - rate * reg)
+    decay = np.float32(1 - rate * reg)
     updates, trouble = pairwise_task(
         storage.whole("user"), storage.whole("by_user"), rows, columns, pool, pool, known, storage.masks(True),
-        storage.blocks, Rates(np.float32(rate), keep, keep, keep, keep), key,
+        storage.blocks, Rates(np.float32(rate), decay, decay, decay, decay), key,
     )  # fmt: skip
     half = (len(rows) + 1) // 2
     for k in [k for pair in zip(range(half), range(half, 2 * half), strict=True) for k in pair if k < len(rows)]:
@@ -168,11 +167,11 @@ def test_the_sequential_solver_follows_the_algorithms_step_by_step(shape: str, f
     tables, passes = data.model(shape, factors, alpha=0.3)
     storage = Storage.started(tables, seed=1, factor_range=0.5)
     oracle = Parameters(storage)
-    solver = SequentialSolver(storage, tuple(passes), Settings(learning_rate=0.1, regularization=0.05, seed=4))
+    solver = SequentialSolver(storage, tuple(passes), FactorSettings(learning_rate=0.1, regularization=0.05, seed=4))
     kept = ~data.test
     for epoch in (1, 2):
-        positions, negatives = solver.draws(epoch, ALL)
-        solver.epoch(epoch, ALL)
+        positions, negatives = solver.draws(epoch)
+        solver.epoch(epoch)
         for position, *away in zip(positions, *negatives, strict=True):
             record, place = divmod(int(position), 2)
             u, i, e = data.user[kept][record], data.item[kept][record], data.explanations[kept][record, place]
@@ -193,12 +192,12 @@ def test_blocks_move_and_regularize_every_table_as_the_joint_update_does(shape: 
         if table.bias:
             storage.bias(name)[:] = 5
     oracle, before, rate = Parameters(storage), storage.values.copy(), 1e-3
-    chosen = Settings(learning_rate=rate, regularization=1.0, shards=1)
-    with Crew(1) as crew:
-        BlockSolver(storage, tuple(passes), chosen, crew).epoch(1, ALL)
+    chosen = FactorSettings(learning_rate=rate, regularization=1.0, shards=1)
+    with ThreadPool(1) as pool:
+        BlockSolver(storage, tuple(passes), chosen, pool).epoch(1)
     u, i, e = int(data.user[0]), int(data.item[0]), int(data.explanations[0, 0])
     away = {"explanation": 1 - e, "by_user": 1 - e, "by_item": 1 - e, "item": 1 - i}
-    negatives = [away[one.tables[1 if isinstance(one, PairwisePass) else 2]] for one in passes]
+    negatives = [away[one.column_tables[-1]] for one in passes]
     oracle.step(shape, u, i, e, *negatives, rate=rate, reg=1.0, alpha=0.3)
     for name in tables:
         expected = np.column_stack([oracle.f[name], oracle.b[name]])

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from whyrank.data.simulate import simulate
 from whyrank.models import BPER
-from whyrank.training import Settings, train
+from whyrank.training import FactorSettings, Run, train
 
 SCRIPT = """
 import sys
 from pathlib import Path
 from test_kill import data_and_model, settings
-from whyrank.training import Monitor, train
+from whyrank.training import Monitor, Run, train
 
 class Tell(Monitor):
     def on_epoch(self, epoch, storage):
@@ -23,7 +23,8 @@ class Tell(Monitor):
         return False
 
 data, model = data_and_model()
-train(model.tables(data), model.passes(data), settings(), monitors=[Tell()], checkpoint=Path(sys.argv[1]), resume=True)
+run = Run(threads=1, monitors=(Tell(),), checkpoint=Path(sys.argv[1]), resume=True, checkpoint_seconds=0.0)
+train(model.tables(data), model.passes(data), settings(), run)
 """
 
 
@@ -32,8 +33,8 @@ def data_and_model():
     return data, BPER(factors=8)
 
 
-def settings() -> Settings:
-    return Settings(epochs=1000, seed=4, checkpoint_seconds=0.0, threads=1)
+def settings() -> FactorSettings:
+    return FactorSettings(epochs=1000, seed=4)
 
 
 def test_a_run_killed_at_any_moment_resumes_to_the_same_bits(tmp_path: Path) -> None:
@@ -50,5 +51,6 @@ def test_a_run_killed_at_any_moment_resumes_to_the_same_bits(tmp_path: Path) -> 
                     break
             process.wait()
         assert process.returncode == -signal.SIGKILL
-    resumed = train(model.tables(data), model.passes(data), settings(), checkpoint=checkpoint, resume=True)
+    run = Run(checkpoint=checkpoint, resume=True)
+    resumed = train(model.tables(data), model.passes(data), settings(), run)
     assert resumed.values.tobytes() == undisturbed.values.tobytes()

@@ -111,7 +111,7 @@ def test_a_run_in_an_object_store_is_resumed_to_the_same_bits(
     stop, watch = Stop(3), Stop(100)
     parts = Dataset.of(data, Store.at(bucket), 2)
     with pytest.raises(KeyboardInterrupt):
-        fit(cluster, model, parts, tmp_path / "there", Run(monitors=(stop,)), every=0)
+        fit(cluster, model, parts, tmp_path / "there", Run(monitors=(stop,), checkpoint_seconds=0))
     there = Dataset.load(Store.at(bucket))
     assert there is not None
     made = fit(cluster, model, there, tmp_path / "there", Run(resume=True, monitors=(watch,)))

@@ -149,7 +149,7 @@ def test_a_fit_on_the_cluster_writes_the_very_folder_of_a_fit_here(
 def test_a_worker_killed_inside_a_task_changes_nothing(
     cluster: Cluster, dataset: Dataset, data: Triplets, tmp_path: Path, fault: Callable[[str], Path]
 ) -> None:
-    plans = [fault(f"kill-{name}") for name in ("pairwise", "collect")]
+    plans = [fault(f"kill-{name}") for name in ("learn_block", "collect")]
     made = fit(cluster, BPER(**QUICK), dataset, tmp_path / "there")
     assert not any(plan.exists() for plan in plans)
     assert facts(made) == fitted_here(data, tmp_path / "here")
@@ -169,7 +169,7 @@ def test_a_full_disk_is_an_error_that_says_so_and_the_run_goes_on_afterwards(
 ) -> None:
     fault("full")
     with pytest.raises(ClusterError, match=r"disk is full on .* \(127\.0\.0\.\d\).*No space left"):
-        fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", every=0)
+        fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", Run(checkpoint_seconds=0))
     (full,) = plan.iterdir()
     full.unlink()
     made = fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", Run(resume=True))
@@ -197,7 +197,7 @@ class Tell(Monitor):
 
 with connect(sys.argv[1]) as cluster:
     data = Dataset.load(Store.at(sys.argv[2]))
-    fit(cluster, BPERJ(**QUICK | {"epochs": 5}), data, Path(sys.argv[3]), Run(monitors=(Tell(),)), every=0)
+    fit(cluster, BPERJ(**QUICK | {"epochs": 5}), data, Path(sys.argv[3]), Run(monitors=(Tell(),), checkpoint_seconds=0))
 """
 
 
@@ -240,7 +240,7 @@ def test_a_node_removed_in_the_middle_of_an_epoch_changes_nothing(
     last = list(machines.worker_nodes)[-1]
 
     def counted(self: Cluster, returns: int, function: Callable[..., Any], *arguments: Any) -> Any:
-        if function.__name__ == "pairwise":
+        if function.__name__ == "learn_block":
             submitted.blocks += 1
             if submitted.blocks == 25:  # in the second epoch
                 self.gather([submit_many(self, returns, function, *arguments)[-1]])
@@ -269,7 +269,7 @@ def test_what_is_lost_is_learned_again_from_the_last_manifest(
         return epoch(self, number)
 
     monkeypatch.setattr(ClusterSolver, "epoch", losing)
-    made = fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", every=0)
+    made = fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", Run(checkpoint_seconds=0))
     assert calls == [1, 2, 3, 3]
     assert facts(made) == fitted_here(data, tmp_path / "here")
 

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from whyrank import Profile, Triplets
 from whyrank.kernels.lanes import LANES
-from whyrank.models.profile import item_records, race_steps, reason_records
+from whyrank.models.profile import comparison_steps, item_records, reason_records
 from whyrank.training import Run
-from whyrank.training.softmax import SoftmaxSettings, SoftmaxTraining, Task
+from whyrank.training.softmax import SoftmaxSettings, SoftmaxTask, SoftmaxTraining
 
 Doubles = NDArray[np.float64]
 FACTORS = 5  # both sides are ten columns: one group of lanes and a rest
 
 
-def task_of(data: Triplets) -> Task:
+def task_of(data: Triplets) -> SoftmaxTask:
     return Profile().task(reason_records(data), data.popularity, None)
 
 
@@ -61,24 +61,43 @@ def plain_loss(data: Triplets, records: NDArray[np.int64], at: dict[str, Doubles
 
 
 def gradients(
-    training: SoftmaxTraining, records: NDArray[np.int64], drawn: NDArray[np.int32] | None
+    training: SoftmaxTraining,
+    records: NDArray[np.int64],
+    drawn: NDArray[np.int32] | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> tuple[float, dict[str, Doubles]]:
-    """What a batch would collect, by the whole pool or by a sample."""
-    keys, bias = training.keys.value, training.bias.x[:, 0]
-    powers = np.exp(-training.theta[[1, 4], None] * training.log_share)
-    lists = training.task.source.of(records)
-    found = training._part(0, lists, drawn, keys, keys.T.copy(), bias, powers)
-    named = {"keys": training.keys.grads[0], "first": training.inputs[0].grads[0], "theta": found[1:]}
-    named |= {"second": training.inputs[1].grads[0], "bias": training.bias_grads[0, :, 0]}
-    return float(found[0]), {name: np.array(array, np.float64) for name, array in named.items()}
+    """What a step would move by, with the whole pool or with a sample."""
+    noted: dict[str, Doubles] = {}
+    monkeypatch.setattr(SoftmaxTraining, "full", drawn is None)
+    monkeypatch.setattr(training, "_draw", lambda: drawn)
+    training.chance = np.full_like(training.chance, 1 / training.settings.sample)  # the sample stands for itself
+
+    def note(batch, by_score, x, dx, dense, dtheta, rate):  # type: ignore[no-untyped-def]
+        d, width = training.inputs[0].value.shape[1], training.width
+        given = {"keys": (by_score, x, dense[0]), "bias": (by_score, np.ones((len(x), 1)), dense[1])}
+        given |= {"first": (batch.sides[0], dx[:, :d], dx[:0]), "second": (batch.sides[1], dx[:, d:width], dx[:0])}
+        for name, (by, near, far) in given.items():
+            both = np.vstack([near, far]) if len(far) else near
+            found = np.zeros((len(training.task.popularity), both.shape[1]))
+            for t, row in enumerate(by.rows):
+                places = by.order[by.indptr[t] : by.indptr[t + 1]]
+                found[row] = by.coefficients[places].astype(np.float64) @ both[by.sources[places]]
+            noted[name] = found[:, 0] if name == "bias" else found
+        noted["theta"] = dtheta
+
+    monkeypatch.setattr(training, "_update", note)
+    (batch,) = training._batches(iter([training.task.source.of(records)]))
+    return training._step(batch, 0.0), noted
 
 
 @pytest.mark.parametrize("sampled", [False, True])
-def test_loss_and_gradients_are_those_of_the_formula(training: SoftmaxTraining, data: Triplets, sampled: bool) -> None:
+def test_loss_and_gradients_are_those_of_the_formula(
+    training: SoftmaxTraining, data: Triplets, sampled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A sample that holds every explanation once stands for the pool."""
     records, rng = np.arange(0, data.records, 7), np.random.default_rng(2)
     drawn = np.arange(len(data.explanations), dtype=np.int32) if sampled else None
-    loss, gradient = gradients(training, records, drawn)
+    loss, gradient = gradients(training, records, drawn, monkeypatch)
     at, small = parameters(training), 1e-4
     assert loss == pytest.approx(plain_loss(data, records, at), rel=1e-4)
     for name, values in at.items():
@@ -95,12 +114,13 @@ def test_loss_and_gradients_are_those_of_the_formula(training: SoftmaxTraining, 
 
 def test_threads_do_not_change_what_is_learned(data: Triplets) -> None:
     states = []
-    for threads in (1, 2):
+    for threads in (1, 2, 5):
         training = SoftmaxTraining(task_of(data), SoftmaxSettings(factors=FACTORS, threads=threads))
         losses = [training.epoch() for _ in range(2)]
-        states.append((losses, training.state().arrays()))
-    assert states[0][0] == states[1][0]
-    assert all(np.array_equal(states[0][1][name], states[1][1][name]) for name in states[0][1])
+        states.append((losses, training.learned()))
+    for losses, learned in states[1:]:
+        assert losses == states[0][0]
+        assert all(np.array_equal(array, learned[name]) for name, array in states[0][1].items())
 
 
 def test_an_epoch_in_parts_is_the_whole_one_also_in_another_training(data: Triplets) -> None:
@@ -111,17 +131,17 @@ def test_an_epoch_in_parts_is_the_whole_one_also_in_another_training(data: Tripl
     parts.epoch(1)
     assert (parts.epochs, parts.done) == (0, 150)
     other.epoch(1)  # forgotten
-    other.restore({name: array.copy() for name, array in parts.arrays().items()})
+    other.restore({name: array.copy() for name, array in parts.state().items()})
     for training in (parts, other):
         assert [training.epoch() for _ in range(2)] == losses
         assert (training.epochs, training.done) == (2, 0)
-        found = training.arrays()
-        assert all(np.array_equal(found[name], array) for name, array in whole.arrays().items())
+        found = training.state()
+        assert all(np.array_equal(found[name], array) for name, array in whole.state().items())
 
 
 @pytest.mark.parametrize(("records", "steps"), [(43_000, 153), (60_000, 128), (359_000, 44), (10_000_000, 306)])
-def test_penalties_race_over_all_of_few_records_and_a_quarter_of_many(records: int, steps: int) -> None:
-    assert race_steps(records, Profile().settings(records, Run())) == steps
+def test_penalties_are_compared_after_all_of_few_records_and_a_quarter_of_many(records: int, steps: int) -> None:
+    assert comparison_steps(records, Profile().settings(records, Run())) == steps
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from whyrank.text import Encoder, find_weights
 from whyrank.text.cache import VectorCache, encodings
 from whyrank.text.cold import borrowed, nearest
 from whyrank.text.features import Preparation, checked, in_order
-from whyrank.text.fusion import FUSIONS
+from whyrank.training.fusion import FUSIONS
 
 SENTENCES = ["The pool was lovely.", "A great swimming pool!", "The invoice was wrong."]
 

@@ -10,17 +10,15 @@ import numpy as np
 import pytest
 
 from oracles import planted
-from whyrank.crew import Crew
 from whyrank.data.csr import CSR
 from whyrank.errors import ArtifactError, ParameterError, TrainingError
-from whyrank.kernels.rng import key_of
-from whyrank.kernels.start import draw_one_per_record
+from whyrank.thread_pool import ThreadPool
 from whyrank.training import (
-    EarlyStopping,
     Epoch,
+    FactorSettings,
     History,
     Monitor,
-    Settings,
+    Run,
     Storage,
     Table,
     TriplePass,
@@ -29,6 +27,7 @@ from whyrank.training import (
     train,
 )
 from whyrank.training.blocks import BlockSolver
+from whyrank.training.loop import EarlyStopping
 from whyrank.training.sequential import SequentialSolver
 from whyrank.training.shards import default_shards
 
@@ -36,9 +35,9 @@ SHAPES = ("bper", "pitf", "cd", "bper-j", "cd-j", "pitf-j")
 SMALL = planted(0, users=40, items=20, pool=16, records=150)
 
 
-def quick(shape: str = "bper", **changes: object) -> tuple[dict[str, Table], list[object], Settings]:
+def quick(shape: str = "bper", **changes: object) -> tuple[dict[str, Table], list[object], FactorSettings]:
     tables, passes = SMALL.model(shape)
-    return tables, passes, Settings(**({"learning_rate": 0.05, "epochs": 6, "shards": 3, "threads": 1} | changes))
+    return tables, passes, FactorSettings(**({"learning_rate": 0.05, "epochs": 6, "shards": 3} | changes))
 
 
 class Watch(Monitor):
@@ -65,8 +64,8 @@ def test_blocks_and_the_papers_loop_reach_the_same_ndcg(shape: str) -> None:
         for seed in range(5):
             data = planted(seed)
             tables, passes = data.model(shape)
-            chosen = Settings(
-                learning_rate=0.05, epochs=30, seed=seed, solver=solver, shards=2, threads=1, factor_range=factor_range
+            chosen = FactorSettings(
+                learning_rate=0.05, epochs=30, seed=seed, solver=solver, shards=2, factor_range=factor_range
             )
             scores[solver].append(data.ndcg(train(tables, passes, chosen), shape))
     blocks, loop = np.array(scores["blocks"]), np.array(scores["sequential"])
@@ -81,19 +80,17 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(shape: str) -> None:
     for threads in (1, 2, 8):
         tables, passes, chosen = quick(shape, shards=4)
         storage = Storage.started(tables, 0, 0.1)
-        with Crew(threads) as crew:
-            solver = BlockSolver(storage, tuple(passes), chosen, crew)
-            counts = [solver.epoch(epoch, np.empty(0, np.bool_)) for epoch in (1, 2, 3)]
+        with ThreadPool(threads) as pool:
+            solver = BlockSolver(storage, tuple(passes), chosen, pool)
+            counts = [solver.epoch(epoch) for epoch in (1, 2, 3)]
         results.append((counts, storage.values.tobytes()))
     assert results[0] == results[1] == results[2]
 
 
 def test_an_epoch_visits_every_triplet_once_in_every_pass() -> None:
     tables, passes, chosen = quick("bper-j", shards=2)
-    with Crew(1) as crew:
-        updates, _ = BlockSolver(Storage.started(tables, 0, 0.1), tuple(passes), chosen, crew).epoch(
-            1, np.empty(0, np.bool_)
-        )
+    with ThreadPool(1) as pool:
+        updates, _ = BlockSolver(Storage.started(tables, 0, 0.1), tuple(passes), chosen, pool).epoch(1)
     assert updates <= 3 * passes[0].triplets
     assert updates > 2.5 * passes[0].triplets  # a few rows know their whole shard
 
@@ -109,12 +106,12 @@ def test_seed_shards_and_epoch_unit_change_the_result_and_nothing_else_is_left_t
 
 def test_an_epoch_of_records_draws_one_explanation_of_each() -> None:
     tables, passes, chosen = quick("bper", epoch_unit="records")
-    active = draw_one_per_record(SMALL.records(), key_of(1))
-    storage, records = Storage.started(tables, 0, 0.1), len(SMALL.records()) - 1
-    positions, _ = SequentialSolver(storage, tuple(passes), chosen).draws(1, active)
+    storage, record_of = Storage.started(tables, 0, 0.1), SMALL.records()
+    records = int(record_of[-1]) + 1
+    positions, _ = SequentialSolver(storage, tuple(passes), chosen, record_of).draws(1)
     assert sorted((positions // 2).tolist()) == list(range(records))
-    with Crew(1) as crew:
-        updates, _ = BlockSolver(storage, tuple(passes), chosen, crew).epoch(1, active)
+    with ThreadPool(1) as pool:
+        updates, _ = BlockSolver(storage, tuple(passes), chosen, pool, record_of).epoch(1)
     assert 1.5 * records < updates <= 2 * records
 
 
@@ -127,11 +124,11 @@ def test_without_records_an_epoch_of_records_is_refused() -> None:
 @pytest.mark.parametrize("solver", ["blocks", "sequential"])
 def test_a_resumed_run_has_the_bits_of_an_undisturbed_one(shape: str, solver: str, tmp_path: Path) -> None:
     file = tmp_path / "run.safetensors"
-    tables, passes, chosen = quick(shape, solver=solver, schedule="linear", checkpoint_seconds=0.0)
+    tables, passes, chosen = quick(shape, solver=solver, schedule="linear")
     whole = train(tables, passes, chosen)
-    train(tables, passes, chosen, monitors=[Watch(stop_after=2)], checkpoint=file)
+    train(tables, passes, chosen, Run(monitors=(Watch(stop_after=2),), checkpoint=file))
     seen = Watch()
-    resumed = train(tables, passes, chosen, monitors=[seen], checkpoint=file, resume=True)
+    resumed = train(tables, passes, chosen, Run(monitors=(seen,), checkpoint=file, resume=True))
     assert resumed.values.tobytes() == whole.values.tobytes()
     assert [epoch.number for epoch in seen.epochs] == [3, 4, 5, 6]
 
@@ -139,89 +136,109 @@ def test_a_resumed_run_has_the_bits_of_an_undisturbed_one(shape: str, solver: st
 def test_ctrl_c_ends_after_the_epoch_and_leaves_a_checkpoint_to_go_on_from(tmp_path: Path) -> None:
     file = tmp_path / "run.safetensors"
     with pytest.raises(KeyboardInterrupt):
-        train(*quick(), monitors=[Watch(interrupt_after=3)], checkpoint=file)
+        train(*quick(), Run(monitors=(Watch(interrupt_after=3),), checkpoint=file))
     seen = Watch()
-    resumed = train(*quick(), monitors=[seen], checkpoint=file, resume=True)
+    resumed = train(*quick(), Run(monitors=(seen,), checkpoint=file, resume=True))
     assert seen.epochs[0].number == 4
     assert resumed.values.tobytes() == train(*quick()).values.tobytes()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_resume_without_a_checkpoint_starts_at_the_beginning(tmp_path: Path) -> None:
-    resumed = train(*quick(), checkpoint=tmp_path / "none", resume=True)
+    resumed = train(*quick(), Run(checkpoint=tmp_path / "none", resume=True))
     assert resumed.values.tobytes() == train(*quick()).values.tobytes()
 
 
 def test_a_checkpoint_of_other_settings_or_a_damaged_one_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "run.safetensors"
-    train(*quick(), checkpoint=file)
+    train(*quick(), Run(checkpoint=file))
     with pytest.raises(ArtifactError, match="other data or settings"):
-        train(*quick(seed=1), checkpoint=file, resume=True)
+        train(*quick(seed=1), Run(checkpoint=file, resume=True))
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(ArtifactError, match="damaged"):
-        train(*quick(), checkpoint=file, resume=True)
+        train(*quick(), Run(checkpoint=file, resume=True))
 
 
 def test_more_epochs_go_on_from_a_finished_run(tmp_path: Path) -> None:
     file = tmp_path / "run.safetensors"
-    train(*quick(epochs=4), checkpoint=file)
-    longer = train(*quick(epochs=6), checkpoint=file, resume=True)
+    train(*quick(epochs=4), Run(checkpoint=file))
+    longer = train(*quick(epochs=6), Run(checkpoint=file, resume=True))
     assert longer.values.tobytes() == train(*quick(epochs=6)).values.tobytes()
 
 
 def test_fewer_epochs_than_a_checkpoint_holds_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "run.safetensors"
-    train(*quick(epochs=6), checkpoint=file)
+    train(*quick(epochs=6), Run(checkpoint=file))
     with pytest.raises(ArtifactError, match="holds 6 epochs and only 4 are asked for"):
-        train(*quick(epochs=4), checkpoint=file, resume=True)
-    again = train(*quick(epochs=6), checkpoint=file, resume=True)
+        train(*quick(epochs=4), Run(checkpoint=file, resume=True))
+    again = train(*quick(epochs=6), Run(checkpoint=file, resume=True))
     assert again.values.tobytes() == train(*quick(epochs=6)).values.tobytes()
 
 
 def test_a_checkpoint_belongs_to_the_tables_that_its_run_started_from(tmp_path: Path) -> None:
     file, (tables, passes, chosen) = tmp_path / "run.safetensors", quick(epochs=3)
-    train(tables, passes, chosen, start=Storage.started(tables, 1, 0.1), checkpoint=file)
+    train(tables, passes, chosen, Run(checkpoint=file), start=Storage.started(tables, 1, 0.1))
     for other in (None, Storage.started(tables, 2, 0.1)):
         with pytest.raises(ArtifactError, match="other data or settings"):
-            train(tables, passes, chosen, start=other, checkpoint=file, resume=True)
-    train(tables, passes, chosen, start=Storage.started(tables, 1, 0.1), checkpoint=file, resume=True)
+            train(tables, passes, chosen, Run(checkpoint=file, resume=True), start=other)
+    train(tables, passes, chosen, Run(checkpoint=file, resume=True), start=Storage.started(tables, 1, 0.1))
 
 
 def test_the_loss_on_the_sample_falls() -> None:
     seen = Watch()
-    train(*quick("bper-j", epochs=20), monitors=[seen])
+    train(*quick("bper-j", epochs=20), Run(monitors=(seen,)))
     losses = [epoch.loss for epoch in seen.epochs]
     assert losses[-1] < 0.9 * losses[0]
     assert seen.epochs[-1].eta == 0
     assert all(epoch.updates_per_second > 0 for epoch in seen.epochs)
 
 
-def test_early_stopping_stops_after_its_patience_and_brings_back_the_best_epoch() -> None:
-    values = iter([0.1, 0.5, 0.3, 0.5, 0.2, 0.9])
-    stopping, seen = EarlyStopping(lambda storage: next(values), patience=3), Watch()
-    result = train(*quick(epochs=10), monitors=[stopping, seen])
-    assert stopping.best_epoch == 2
-    assert [epoch.number for epoch in seen.epochs] == [1, 2, 3, 4, 5]
-    assert result.values.tobytes() == train(*quick(epochs=2)).values.tobytes()
-
-
-def test_early_stopping_remembers_its_best_epoch_across_a_resume(tmp_path: Path) -> None:
-    def stopping() -> EarlyStopping:
-        return EarlyStopping(lambda storage: -abs(float(storage.values.sum()) - target), patience=2)
-
-    target = float(train(*quick(epochs=2)).values.sum())
-    file = tmp_path / "run.safetensors"
-    whole = train(*quick(epochs=9), monitors=[stopping()])
-    train(*quick(epochs=9), monitors=[stopping(), Watch(stop_after=3)], checkpoint=file)
-    resumed = train(*quick(epochs=9), monitors=[stopping(), Watch()], checkpoint=file, resume=True)
-    assert resumed.values.tobytes() == whole.values.tobytes()
+@pytest.mark.parametrize(
+    ("rules", "scores", "epochs", "best"),
+    [
+        ({"patience": 3}, [0.1, 0.5, 0.3, 0.5, 0.2, 0.9], 5, 2),  # the first of equals
+        ({"patience": 3}, [0.1, 0.5, 0.3, 0.6, 0.2], 5, 4),  # not yet
+        ({"fall": 0.9}, [0.5, 0.46, 0.6, 0.53, 0.7], 4, 3),
+        ({"fall": 0.9}, [0.5, 0.5, 0.5], 3, 1),
+    ],
+)
+def test_early_stopping_says_when_it_is_enough_and_remembers_the_best(
+    rules: dict[str, float], scores: list[float], epochs: int, best: int
+) -> None:
+    stopping, looked = EarlyStopping(**rules), 0
+    for epoch, score in enumerate(scores, 1):
+        looked = epoch
+        stopping.look(epoch, score, {"epoch": np.array([epoch])})
+        if stopping.enough:
+            break
+    assert (looked, stopping.when, stopping.best["epoch"][0]) == (epochs, best, best)
+    assert stopping.enough == (looked < len(scores) or ("patience" in rules and len(scores) >= best + 3))
 
 
 def test_the_history_of_a_resumed_run_is_that_of_an_undisturbed_one(tmp_path: Path) -> None:
     file, whole, first, second = tmp_path / "run.checkpoint", History(), History(), History()
-    train(*quick(epochs=6), monitors=[whole])
-    train(*quick(epochs=6), monitors=[first, Watch(stop_after=2)], checkpoint=file)
-    train(*quick(epochs=6), monitors=[second, Watch()], checkpoint=file, resume=True)
+    train(*quick(epochs=6), Run(monitors=(whole,)))
+    train(
+        *quick(epochs=6),
+        Run(
+            monitors=(
+                first,
+                Watch(stop_after=2),
+            ),
+            checkpoint=file,
+        ),
+    )
+    train(
+        *quick(epochs=6),
+        Run(
+            monitors=(
+                second,
+                Watch(),
+            ),
+            checkpoint=file,
+            resume=True,
+        ),
+    )
     assert len(first.rows) == 2
     assert second.rows == whole.rows
 
@@ -236,7 +253,7 @@ def test_a_learning_rate_that_is_too_high_is_named(solver: str) -> None:
     "changes",
     [
         {"learning_rate": 0.0}, {"learning_rate": float("nan")}, {"regularization": -1.0}, {"regularization": 50.0},
-        {"epochs": -1}, {"shards": 0}, {"threads": 0}, {"solver": "magic"}, {"schedule": "none"},
+        {"epochs": -1}, {"shards": 0}, {"solver": "magic"}, {"schedule": "none"},
         {"factor_range": -1.0}, {"epoch_unit": "pages"},
     ],
 )  # fmt: skip
@@ -282,7 +299,7 @@ def test_growing_keeps_old_rows_and_starts_new_ones_as_a_fresh_fit_would() -> No
 def test_fold_in_ranks_a_new_rows_own_columns_high_and_alone_as_in_company() -> None:
     data = planted(2)
     tables, passes = data.model("bper")
-    chosen = Settings(learning_rate=0.05, epochs=40, shards=1, threads=1)
+    chosen = FactorSettings(learning_rate=0.05, epochs=40, shards=1)
     learned = train(tables, passes, chosen)
     known = passes[0].known
     some = known.take(np.arange(20))
@@ -301,12 +318,12 @@ def test_a_checkpoint_without_its_values_is_refused(tmp_path: Path) -> None:
     from safetensors.numpy import save_file
 
     file = tmp_path / "run.safetensors"
-    train(*quick(), checkpoint=file)
+    train(*quick(), Run(checkpoint=file))
     with safe_open(file, "numpy") as stored:
         about = stored.metadata()
     save_file({"other": np.zeros(1, np.float32)}, file, about)
     with pytest.raises(ArtifactError, match="damaged checkpoint"):
-        train(*quick(), checkpoint=file, resume=True)
+        train(*quick(), Run(checkpoint=file, resume=True))
 
 
 @pytest.mark.parametrize("form", ["cd", "pitf"])
@@ -316,18 +333,18 @@ def test_negatives_of_a_pair_with_several_records_are_outside_of_all_of_them(for
     names = ("explanation",) if form == "cd" else ("by_user", "by_item")
     tables = {"user": Table(1, 2), "item": Table(2, 2)} | {name: Table(6, 2) for name in names}
     one = TriplePass(form, "user", "item", names, user, item, said)
-    solver = SequentialSolver(Storage.started(tables, 0, 0.1), (one,), Settings())
+    solver = SequentialSolver(Storage.started(tables, 0, 0.1), (one,), FactorSettings())
     for epoch in range(1, 30):
-        positions, negatives = solver.draws(epoch, np.empty(0, np.bool_))
+        positions, negatives = solver.draws(epoch)
         assert all(
             negative in (4, 5) for position, negative in zip(positions, negatives[0], strict=True) if position < 4
         )
     learned = Storage.started(tables, 0, 0.1)
     alone = TriplePass(form, "user", "item", names, user[:2], item[:2], said.take(np.arange(2)))
-    with Crew(1) as crew:
-        blocks = BlockSolver(learned, (alone,), Settings(regularization=0.0, learning_rate=0.5, shards=1), crew)
+    with ThreadPool(1) as pool:
+        blocks = BlockSolver(learned, (alone,), FactorSettings(regularization=0.0, learning_rate=0.5, shards=1), pool)
         for epoch in range(1, 30):
-            blocks.epoch(epoch, np.empty(0, np.bool_))
+            blocks.epoch(epoch)
     # What is said of the pair is only ever a positive: its scores rise above those of 4 and 5.
     towards = learned.factors("user")[0] * (learned.factors("item")[0] if form == "cd" else 1)
     scores = learned.factors(names[0]) @ towards

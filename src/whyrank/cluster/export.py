@@ -15,7 +15,7 @@ from whyrank import artifacts
 from whyrank.artifacts import Chunks
 from whyrank.cluster.dataset import FOLDER, Dataset, Side, relation
 from whyrank.cluster.session import Cluster
-from whyrank.cluster.training import State
+from whyrank.cluster.training import ClusterState
 from whyrank.data.csr import CSR
 from whyrank.data.people import latest_times, places
 from whyrank.models import Model
@@ -47,7 +47,7 @@ def write_model(cluster: Cluster, model: Model, data: Dataset, learned: Mapping[
         return artifacts.save(path, "model", facts, arrays, _tables(data, Path(folder)))
 
 
-def factors_of(model: FactorModel, data: Dataset, state: State) -> dict[str, Array]:
+def factors_of(model: FactorModel, data: Dataset, state: ClusterState) -> dict[str, Array]:
     """What a model of the engine has learned, under its names."""
     arrays: dict[str, Array] = {}
     for table, (factors, bias) in model.layout.items():
@@ -63,7 +63,7 @@ def _existing(folder: Path) -> Path:
     return folder
 
 
-def _floats(shape: tuple[int, ...], state: State, table: str, columns: slice | int) -> Chunks:
+def _floats(shape: tuple[int, ...], state: ClusterState, table: str, columns: slice | int) -> Chunks:
     pieces = (state.part(table, shard)[:, columns] for shard in range(state.shards))
     return Chunks(shape, np.dtype(np.float32), pieces)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +10,7 @@ from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.export import factors_of, write_model
 from whyrank.cluster.profile import fit_profile
 from whyrank.cluster.session import Cluster
-from whyrank.cluster.solver import Job
+from whyrank.cluster.solver import ClusterJob
 from whyrank.cluster.store import Store
 from whyrank.cluster.training import train
 from whyrank.data.triplets import Triplets
@@ -33,12 +32,11 @@ def fit(
     run: Run | None = None,
     *,
     validation: Dataset | None = None,
-    every: float | None = None,
 ) -> Path:
     """Fit a model and write its folder: the one that fitting and saving here would write.
 
-    `validation` has the numbers of `data`, as the parts of a split do. Where the engine is on its way is written down
-    `every` so many seconds; Profile's epochs are, each.
+    `validation` has the numbers of `data`, as the parts of a split do. States of factor models are saved every
+    `run.checkpoint_seconds`; those of Profile after every epoch.
     """
     parameters.check(model)
     run = run or Run()
@@ -47,11 +45,8 @@ def fit(
         return fit_profile(cluster, model, data, output, run, validation)
     if not isinstance(model, FactorModel) or model.solver != "blocks":
         raise ParameterError(f"{model.id} with these settings does not train in blocks; leave out --ray")
-    settings = model.settings(run)
-    if every is not None:
-        settings = replace(settings, checkpoint_seconds=every)
     tables = model.tables(data)  # type: ignore[arg-type]  # asks for sizes only
-    state = train(Job(cluster, data, tables, passes_of(model), settings), run)
+    state = train(ClusterJob(cluster, data, tables, passes_of(model), model.settings()), run)
     return write_model(cluster, model, data, factors_of(model, data, state), output)
 
 

@@ -16,7 +16,7 @@ from whyrank.cluster.dataset import Dataset, Side, changes, part_name, relation,
 from whyrank.cluster.session import Cluster, Reference
 from whyrank.cluster.store import Arrays, Store
 from whyrank.data.csr import CSR
-from whyrank.models.profile import ASKED, CHECKED
+from whyrank.models.profile import CHECKED, VALIDATION_USERS
 
 Longs = NDArray[np.int64]
 FOLDER = "learn"
@@ -25,7 +25,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Lesson:
+class Holdout:
     """The data to learn from, as parts of their own with records numbered anew, and the data it was taken from."""
 
     whole: Dataset
@@ -40,13 +40,13 @@ class Lesson:
         return self.learn.store.read(f"check-{stage}")
 
 
-def hold_out(cluster: Cluster, data: Dataset, validation: Dataset | None = None) -> Lesson:
+def hold_out(cluster: Cluster, data: Dataset, validation: Dataset | None = None) -> Holdout:
     """Write the learned parts and what a sample of the held-out records needs; what is there already is taken.
 
     With `validation`, under the same numbers, its records are the held-out ones and all of `data` is learned.
     """
     store = Store(f"{data.store.url}/{FOLDER}")
-    known = store.read_document("lesson")
+    known = store.read_document("holdout")
     digests = [data.digest, validation.digest if validation else ""]
     if known is None or known["digests"] != digests:
         held = cluster.put(np.empty(0, np.int64)) if validation else _chosen(cluster, data)
@@ -55,8 +55,8 @@ def hold_out(cluster: Cluster, data: Dataset, validation: Dataset | None = None)
         records, triplets = cluster.gather([cluster.submit(write_counts, store, *users, *items)])[0]
         cluster.gather(_checks(cluster, validation or data, _learned(data, store, records, triplets), held))
         known = {"digests": digests, "records": records, "triplets": triplets}
-        store.write_document("lesson", known)
-    return Lesson(data, _learned(data, store, known["records"], known["triplets"]))
+        store.write_document("holdout", known)
+    return Holdout(data, _learned(data, store, known["records"], known["triplets"]))
 
 
 def _chosen(cluster: Cluster, data: Dataset) -> Reference:
@@ -128,13 +128,13 @@ def learn_part(data: Dataset, store: Store, side: Side, part: int, held: Longs) 
     """Write the learned triplets of a part; what is to be counted there."""
     entries = data.part(side, part)
     before = np.searchsorted(held, entries["record"])
-    kept = ~_are_in(held, before, entries["record"])
-    entries = {name: array[kept] for name, array in entries.items()}
-    entries["record"] = entries["record"] - before[kept]
+    learned = ~_are_in(held, before, entries["record"])
+    entries = {name: array[learned] for name, array in entries.items()}
+    entries["record"] = entries["record"] - before[learned]
     store.write(part_name(side, part), entries)
     if side == "user":
         popularity = np.bincount(entries["explanation"], minlength=data.explanation_count)
-        return {"popularity": popularity, "sizes": np.array([changes(entries["record"]).sum(), kept.sum()])}
+        return {"popularity": popularity, "sizes": np.array([changes(entries["record"]).sum(), learned.sum()])}
     first, end = list(pairwise(data.bounds(side)))[part]
     row, once = entries["item"] - first, changes(entries["record"])
     pairs = CSR.from_pairs(row, entries["user"], end - first, data.user_count)
@@ -158,8 +158,8 @@ def sample_records(data: Dataset, held: Longs) -> Longs:
 def of_records(data: Dataset, part: int, records: Longs) -> Arrays:
     """The triplets of some records that a part by user has; of all records if there are none."""
     entries = data.part("user", part)
-    kept = _are_in(records, np.searchsorted(records, entries["record"]), entries["record"])
-    return {name: array[kept] for name, array in entries.items()} if len(records) else entries
+    inside = _are_in(records, np.searchsorted(records, entries["record"]), entries["record"])
+    return {name: array[inside] for name, array in entries.items()} if len(records) else entries
 
 
 def in_order(*parts: Arrays) -> Arrays:
@@ -191,8 +191,8 @@ def users_of(data: Dataset, part: int, held: Longs) -> NDArray[np.int32]:
 
 
 def sample_users(*parts: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Those by which the ranking of items is checked, as `Asked.of` takes them."""
-    return np.sort(np.random.default_rng(0).permutation(np.concatenate(parts))[:ASKED])
+    """Those by which the ranking of items is checked, as `ValidationUsers.of` takes them."""
+    return np.sort(np.random.default_rng(0).permutation(np.concatenate(parts))[:VALIDATION_USERS])
 
 
 def items_of(data: Dataset, part: int, held: Longs, users: NDArray[np.int32]) -> CSR:

@@ -1,4 +1,4 @@
-"""The engine's loss on a fixed sample of pairs, from tables that are on other machines."""
+"""The loss of factor models on a fixed sample of pairs, from tables that are on other machines."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from whyrank.cluster.dataset import Dataset, rows_of, stacked
 from whyrank.cluster.positives import Columns, kind_of
-from whyrank.cluster.solver import ClusterSolver, Job
+from whyrank.cluster.solver import ClusterJob, ClusterSolver
 from whyrank.cluster.store import Arrays
 from whyrank.data.csr import CSR
 from whyrank.training.loss import Sample, SampleLoss, chosen_triplets, key_of_pass, negatives_of
-from whyrank.training.passes import PairwisePass
 from whyrank.training.storage import Storage
 
 Floats = NDArray[np.float32]
@@ -22,7 +21,7 @@ Floats = NDArray[np.float32]
 class ClusterLoss:
     """What `SampleLoss` says here, if records lie user by user, as they do unless files number them otherwise."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ClusterJob) -> None:
         parts = range(job.data.parts)
         sizes = job.cluster.gather([job.cluster.submit(triplets_of, job.data, part) for part in parts])
         self.job, self.starts = job, np.cumsum([0, *sizes]).tolist()
@@ -33,14 +32,14 @@ class ClusterLoss:
 
     def mean(self, solver: ClusterSolver) -> float:
         """The loss of the tables as they are now."""
-        cluster, asked = self.job.cluster, []
+        cluster, wanted = self.job.cluster, []
         for name, rows in self.rows.items():
-            shards, places = solver.cut(name, solver.epoch_cut).locate(rows)
+            shards, places = solver.cuts[name].locate(rows)
             for shard in np.unique(shards).tolist():
                 mine = np.flatnonzero(shards == shard)
-                asked.append((name, mine, cluster.submit(taken, solver.values[name][shard], places[mine])))
-        values = cluster.gather([reference for *_, reference in asked])
-        for (name, mine, _), found in zip(asked, values, strict=True):
+                wanted.append((name, mine, cluster.submit(taken, solver.values[name][shard], places[mine])))
+        values = cluster.gather([reference for *_, reference in wanted])
+        for (name, mine, _), found in zip(wanted, values, strict=True):
             self.loss.storage.whole(name)[mine] = found
         return self.loss.mean()
 
@@ -59,18 +58,18 @@ class ClusterLoss:
                 found[kind][mine] = entries[kind]
             for place, entry in enumerate(mine.tolist()):
                 own[entry] = said.row(place)
-        if isinstance(one, PairwisePass):
-            take = Columns.of(one)
+        take = Columns.of(one)
+        if not take.three_way:
             rows, at = np.unique(found[take.rows], return_inverse=True)
-            asked = [
+            pieces_of = [
                 job.cluster.submit(rows_of, job.data, take.rows, take.columns[0], part, rows)
                 for part in range(job.data.parts)
             ]
-            known = stacked(job.cluster.gather(asked)).take(at)
+            known = stacked(job.cluster.gather(pieces_of)).take(at)
         else:
             sizes = np.array([len(each) for each in own])
             known = CSR(np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(own), np.concatenate(own))
-        columns = job.tables[one.tables[-1]].rows
+        columns = job.tables[one.column_tables[-1]].rows
         negatives = negatives_of(np.arange(len(chosen), dtype=np.int32), known, columns, key)
         return {name: found[kind_of(name)] for name in one.tables}, negatives
 
@@ -84,12 +83,12 @@ class ClusterLoss:
 
 def _rows(samples: list[Sample], name: str) -> NDArray[np.int32]:
     """All rows of a table's kind that samples ask for."""
-    asked = [np.empty(0, np.int32)]
+    wanted = [np.empty(0, np.int32)]
     for numbers, negatives in samples:
-        asked += [rows for table, rows in numbers.items() if kind_of(table) == kind_of(name)]
+        wanted += [rows for table, rows in numbers.items() if kind_of(table) == kind_of(name)]
         if kind_of(list(numbers)[-1]) == kind_of(name):
-            asked.append(negatives[negatives >= 0])
-    return np.unique(np.concatenate(asked))
+            wanted.append(negatives[negatives >= 0])
+    return np.unique(np.concatenate(wanted))
 
 
 # -- what machines do --------------------------------------------------------------------------------------------------

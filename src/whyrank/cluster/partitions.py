@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.cluster.session import Cluster, Reference
-from whyrank.kernels.rng import key_of, shuffled
 from whyrank.kernels.shards import locate
-from whyrank.training.shards import NO_SHARDS, ORDER_DOMAIN, Partition, group_size
+from whyrank.training.shards import NO_SHARDS, Partition, group_size
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
-KEPT = 8  # cuts a worker remembers: those of four tables, before and after
+CACHED = 8  # cuts a worker remembers: those of four tables, before and after
+OWN_ORDER = -1  # in place of an epoch's number
 
 
 @dataclass(frozen=True)
 class Cut:
-    """How a table is cut in an epoch: by the engine's random permutation; in epoch 0 in its own order.
+    """How a table is cut: as columns in an epoch, as rows during a fit (`shards.ROWS`), or in its own order.
 
     It is a few numbers that travel anywhere and stand for arrays that every worker makes for itself.
     """
@@ -48,16 +48,18 @@ class Cut:
         return locate(rows, _drawn(self)[1], group_size(self.rows), self.rows, self.shards)
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED)
 def _drawn(cut: Cut) -> tuple[Partition, Ints]:
     """The partition, and the place of every group of rows in it."""
-    size = group_size(cut.rows)
-    count = (cut.rows + size - 1) // size
-    key = key_of(cut.seed, ORDER_DOMAIN, cut.epoch, cut.number)
-    groups = shuffled(count, key) if cut.epoch else np.arange(count, dtype=np.int32)
-    order = np.empty(count, np.int32)
-    order[groups] = np.arange(count, dtype=np.int32)
-    return Partition(cut.rows, cut.shards, groups, NO_SHARDS), order
+    if cut.epoch == OWN_ORDER:
+        size = group_size(cut.rows)
+        groups = np.arange((cut.rows + size - 1) // size, dtype=np.int32)
+        partition = Partition(cut.rows, cut.shards, groups, NO_SHARDS)
+    else:
+        partition = Partition.drawn(cut.rows, cut.shards, cut.seed, cut.epoch, cut.number)
+    order = np.empty(len(partition.groups), np.int32)
+    order[partition.groups] = np.arange(len(order), dtype=np.int32)
+    return partition, order
 
 
 def bounds(rows: int, shards: int) -> list[int]:

@@ -17,21 +17,19 @@ from whyrank.models import BPER, COUNTS, BPERPlus, Model, Profile, ProfileJ
 from whyrank.models.counts import SAMPLE as CHECKED
 from whyrank.models.factors import FactorModel
 from whyrank.models.neighbours import RICF, RUCF
-from whyrank.models.profile import RACE, race_steps
+from whyrank.models.profile import PENALTIES, comparison_steps
 from whyrank.training import Run
-from whyrank.training.passes import PairwisePass, Pass, Table
-from whyrank.training.records import PARTS as HALVES
+from whyrank.training.passes import Pass, Table
 from whyrank.training.shards import default_shards
-from whyrank.training.softmax import FULL, SoftmaxSettings
+from whyrank.training.softmax import FULL, MOST_PARTS, SoftmaxSettings
 from whyrank.training.storage import LANES, blocks_of
 
-UPDATES = 11.5e6  # pair updates a second and core, 20 factors, one process
-TRIPLE_UPDATES = 5.8e6  # the same of three-way passes
+UPDATES = {1: 11.5e6, 2: 5.8e6}  # pair updates a second and core, 20 factors, one process; in two- and three-way passes
 SORTED = 10.8e6  # positives a second and core that find their way into blocks on a cluster
 COPIED = 1.33e9  # bytes a second and core that a task takes in, copies and hands on
 TASK = 1.10e-3  # seconds that one driver needs for each task
 NETWORK = 1.0e9  # bytes a second into each machine: 10 Gbit/s, not measured
-POSITIVE = 20  # bytes of a positive on its way: row, column, what the row knows; 28 in three-way passes
+POSITIVE = {1: 20, 2: 28}  # bytes of a positive: row, column, what the row knows; in passes with so many columns
 REFERENCE_FACTORS = 20
 # Profile, seconds of a core: an entry of a record's profiles and a score of the pool, each alone and per factor; a row
 # of the tables that a step looks at, and a factor of a row that it changes.
@@ -47,7 +45,7 @@ ONE_MACHINE = "one machine: this model is not trained in parts"
 
 
 @dataclass(frozen=True)
-class Sizes:
+class DataSizes:
     """How large a data set is; `profile` is how much a record's user and item have said, together, on average."""
 
     users: int
@@ -59,7 +57,7 @@ class Sizes:
     shared: float | None = None  # pairs of users (or items) and explanations that they have in common
 
     @classmethod
-    def of(cls, data: Triplets) -> Sizes:
+    def of(cls, data: Triplets) -> DataSizes:
         said = data.user_explanations.sizes()[data.record_user] + data.item_explanations.sizes()[data.record_item]
         shared = max(float((holders**2.0).sum()) for holders in (data.user_holders, data.item_holders))
         counts = len(data.users), len(data.items), len(data.explanations), data.records, len(data)
@@ -147,9 +145,9 @@ class Plan:
         return "\n".join([*lines, *there])
 
 
-def plan_fit(model: Model, data: Triplets | Sizes, machines: int = 1, cores: int | None = None) -> Plan:
+def plan_fit(model: Model, data: Triplets | DataSizes, machines: int = 1, cores: int | None = None) -> Plan:
     """An estimate for any model."""
-    sizes = data if isinstance(data, Sizes) else Sizes.of(data)
+    sizes = data if isinstance(data, DataSizes) else DataSizes.of(data)
     cores = cores or os.cpu_count() or 1
     if isinstance(model, FactorModel):
         return _engine(model, sizes, machines, cores)
@@ -158,7 +156,7 @@ def plan_fit(model: Model, data: Triplets | Sizes, machines: int = 1, cores: int
     return _others(model, sizes, machines, cores)
 
 
-def _engine(model: FactorModel, sizes: Sizes, machines: int, cores: int) -> Plan:
+def _engine(model: FactorModel, sizes: DataSizes, machines: int, cores: int) -> Plan:
     tables, passes = _tables(model, sizes), passes_of(model)
     shards = model.shards or default_shards(tables, passes, sizes.triplets)
     positives = sizes.triplets if model.epoch_unit == "triplets" else sizes.records
@@ -168,15 +166,14 @@ def _engine(model: FactorModel, sizes: Sizes, machines: int, cores: int) -> Plan
     sorting = sum(positives / SORTED for _ in passes)
     tasks, moved, handed = 3 * shards * len(tables), table_bytes, 2 * table_bytes  # out, in, and a look at the loss
     for one in passes:
-        three_way = not isinstance(one, PairwisePass)
-        strata = shards * shards if three_way else shards
-        traffic = positives * (POSITIVE + 8 * three_way)
-        tasks += max(PARTS, machines * cores) + shards + shards * strata
-        moved += traffic + strata * sum(tables[name].rows for name in one.tables[1:]) * row
+        strata = shards ** len(one.column_tables)
+        traffic = positives * POSITIVE[len(one.column_tables)]
+        tasks += shards + shards * strata
+        moved += strata * sum(tables[name].rows for name in one.tables[1:]) * row
         handed += 2 * traffic + strata * sum(tables[name].rows for name in one.tables) * row
     busy = min(machines * cores, shards * _at_once(passes))
     moved_over_wire = moved * (machines - 1) / machines
-    held = table_bytes * 2 + len(passes) * positives * (POSITIVE + 8) * 2
+    held = table_bytes * 2 + len(passes) * positives * POSITIVE[2] * 2
     here = min(cores, shards * _at_once(passes)) if model.solver == "blocks" else 1
     return Plan(
         model=model.id,
@@ -200,23 +197,23 @@ def _engine(model: FactorModel, sizes: Sizes, machines: int, cores: int) -> Plan
     )
 
 
-def _profile(model: Profile, sizes: Sizes, machines: int, cores: int) -> Plan:
+def _profile(model: Profile, sizes: DataSizes, machines: int, cores: int) -> Plan:
     """The stages in turn; epochs that validation may save are not saved here."""
     settings = model.settings(sizes.records, Run())
     steps = math.ceil(sizes.records / settings.batch)
     per_epoch = _softmax_seconds(sizes, settings, sizes.explanations, sizes.entries)
-    epochs, raced = model.epochs + len(RACE) - 1, min(1.0, race_steps(sizes.records, settings) / steps)
-    seconds = (model.epochs + (len(RACE) - 1) * raced) * per_epoch
+    epochs, compared = model.epochs + len(PENALTIES) - 1, min(1.0, comparison_steps(sizes.records, settings) / steps)
+    seconds = (model.epochs + (len(PENALTIES) - 1) * compared) * per_epoch
     rows = 4 * model.factors * sizes.explanations
     if isinstance(model, ProfileJ):
         settings, seen = model.item_settings(sizes.records, Run()), sizes.records / max(sizes.users, 1)
         seconds += model.item_epochs * _softmax_seconds(sizes, settings, sizes.items, seen)
         epochs, rows = epochs + model.item_epochs, rows + 2 * settings.factors * sizes.items
-    table_bytes, threads = 4 * rows, min(cores, HALVES)
+    table_bytes, threads = 4 * rows, min(cores, MOST_PARTS)
     handed = int(sizes.records * (2 * sizes.entries * 8 + 16))
     tasks = math.ceil(steps / BATCHES) * (2 * max(PARTS, machines * cores) + 1)
     moved = handed * (machines - 1) / machines
-    held = sizes.triplets * 2 * POSITIVE / machines
+    held = sizes.triplets * 2 * POSITIVE[1] / machines
     return Plan(
         model=model.id,
         epochs=epochs,
@@ -224,7 +221,7 @@ def _profile(model: Profile, sizes: Sizes, machines: int, cores: int) -> Plan:
         cores=cores,
         here_seconds=seconds / threads,
         here_bytes=TABLES * table_bytes + sizes.triplets * REMEMBERED,
-        here_limit=f"softmax steps, one after the other, each by at most {HALVES} cores",
+        here_limit=f"softmax steps, one after the other, each by at most {MOST_PARTS} cores",
         table_bytes=table_bytes,
         on_cluster=True,
         machine_bytes=int(TABLES * table_bytes + 8 * sizes.records + held),
@@ -238,7 +235,7 @@ def _profile(model: Profile, sizes: Sizes, machines: int, cores: int) -> Plan:
     )
 
 
-def _softmax_seconds(sizes: Sizes, settings: SoftmaxSettings, pool: int, entries: float) -> float:
+def _softmax_seconds(sizes: DataSizes, settings: SoftmaxSettings, pool: int, entries: float) -> float:
     """Of one core for an epoch of softmax training."""
     factors, sample, steps = settings.factors, settings.sample, math.ceil(sizes.records / settings.batch)
     columns = pool if pool <= FULL else sample
@@ -247,7 +244,7 @@ def _softmax_seconds(sizes: Sizes, settings: SoftmaxSettings, pool: int, entries
     return sizes.records * record + steps * (pool * LOOKED + changed * factors * CHANGED)
 
 
-def _others(model: Model, sizes: Sizes, machines: int, cores: int) -> Plan:
+def _others(model: Model, sizes: DataSizes, machines: int, cores: int) -> Plan:
     """Models that are fitted on one machine."""
     work = {"sorting the triplets": sizes.triplets / CATALOGED}
     table_bytes, epochs = 0, 1
@@ -280,15 +277,14 @@ def _others(model: Model, sizes: Sizes, machines: int, cores: int) -> Plan:
     )
 
 
-def _tables(model: FactorModel, sizes: Sizes) -> Mapping[str, Table]:
+def _tables(model: FactorModel, sizes: DataSizes) -> Mapping[str, Table]:
     counts = {"user": sizes.users, "item": sizes.items}
     return {name: Table(counts.get(name, sizes.explanations), model.factors) for name in model.layout}
 
 
 def _seconds(one: Pass, positives: int, factors: int) -> float:
     """Of one core for one pass."""
-    speed = UPDATES if isinstance(one, PairwisePass) else TRIPLE_UPDATES
-    return positives / speed * (0.5 + 0.5 * factors / REFERENCE_FACTORS)
+    return positives / UPDATES[len(one.column_tables)] * (0.5 + 0.5 * factors / REFERENCE_FACTORS)
 
 
 def _at_once(passes: tuple[Pass, ...]) -> int:

@@ -1,4 +1,4 @@
-"""A pass's positives on their way: from the parts of a data set to an epoch's shards of rows, sorted into blocks."""
+"""A pass's positives on their way: from the parts of a data set to the shards of rows that own them during a fit."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from whyrank.cluster.partitions import Cut, in_order
 from whyrank.cluster.session import Cluster, Reference
 from whyrank.cluster.store import Arrays
 from whyrank.data.csr import CSR
-from whyrank.kernels.negatives import build_filters
-from whyrank.kernels.rng import key_of
-from whyrank.kernels.shards import Sorting, count_blocks, fill_blocks, run_positions
-from whyrank.kernels.start import draw_one_per_run
-from whyrank.training.loop import RECORD_DOMAIN
-from whyrank.training.passes import PairwisePass, Pass
+from whyrank.kernels.negatives import Known, known_of
+from whyrank.kernels.shards import run_positions
+from whyrank.kernels.triple import Entries
+from whyrank.training.passes import Pass
+from whyrank.training.shards import NOTHING, RowShard, SortedBlocks, sorted_blocks
 
 KINDS = ("user", "item", "explanation")
-EVERYTHING = np.zeros(1, np.int32)  # one group: the rows of a shard
 
 
 def kind_of(table: str) -> str:
@@ -38,9 +36,7 @@ class Columns:
 
     @classmethod
     def of(cls, one: Pass) -> Columns:
-        kinds = [kind_of(name) for name in one.tables]
-        columns = kinds[1:2] if isinstance(one, PairwisePass) else ["item", "explanation"]
-        return cls(kinds[0], tuple(columns))  # type: ignore[arg-type]
+        return cls(kind_of(one.tables[0]), tuple(kind_of(name) for name in one.column_tables))  # type: ignore[arg-type]
 
     @property
     def three_way(self) -> bool:
@@ -59,25 +55,20 @@ def read_part(data: Dataset, take: Columns, number: int) -> Arrays:
     return found | {"known_row": known.rows_of_entries() + np.int32(first), "known_column": known.indices}
 
 
-def sort_pass(
-    cluster: Cluster, parts: list[Reference], take: Columns, cuts: tuple[Cut, ...], by_record: bool
-) -> list[Reference]:
-    """For every shard of rows of this epoch its positives, sorted into blocks; `cuts` are of rows and columns."""
-    shards = cuts[0].shards
-    pieces = [cluster.submit_many(shards, scatter, part, take, cuts[0], by_record) for part in parts]
-    return [cluster.submit(collect, take, cuts, shard, *(piece[shard] for piece in pieces)) for shard in range(shards)]
+def row_shards(cluster: Cluster, parts: list[Reference], take: Columns, cut: Cut, by_record: bool) -> list[Reference]:
+    """The positives of every shard of rows, for a whole fit."""
+    pieces = [cluster.submit_many(cut.shards, scatter, part, take, cut) for part in parts]
+    return [
+        cluster.submit(collect, take, cut, by_record, shard, *(piece[shard] for piece in pieces))
+        for shard in range(cut.shards)
+    ]
 
 
-def scatter(part: Arrays, take: Columns, cut: Cut, by_record: bool) -> list[Arrays] | Arrays:
+def scatter(part: Arrays, take: Columns, cut: Cut) -> list[Arrays] | Arrays:
     """A part's positives by the shard that their rows go to, row by row in its order."""
-    active = np.ones(len(part["row"]), np.bool_)
-    if by_record:
-        active = draw_one_per_run(part["record"], key_of(cut.seed, RECORD_DOMAIN, cut.epoch))
-    if take.three_way:
-        entries = {name: part[name] for name in ("column", "other", "record")} | {"active": active}
-        pieces = _by_shard(part["row"], entries, cut)
-    else:
-        pieces = _by_shard(part["row"][active], {"column": part["column"][active]}, cut)
+    names = ("column", "other", "record") if take.three_way else ("column", "record")
+    pieces = _by_shard(part["row"], {name: part[name] for name in names}, cut)
+    if not take.three_way:
         known = _by_shard(part["known_row"], {"column": part["known_column"]}, cut)
         for piece, knows in zip(pieces, known, strict=True):
             piece.update({f"known_{name}": array for name, array in knows.items()})
@@ -97,35 +88,42 @@ def _by_shard(rows: NDArray[np.int32], columns: Arrays, cut: Cut) -> list[Arrays
     return [{name: array[start:end].copy() for name, array in arrays.items()} for start, end in pairwise(ends)]
 
 
-def collect(take: Columns, cuts: tuple[Cut, ...], shard: int, *pieces: Arrays) -> Arrays:
-    """The positives of a shard of rows in blocks, with local numbers; and what rows (or records) know."""
-    rows = len(cuts[0].pool(shard))
+def collect(take: Columns, cut: Cut, by_record: bool, shard: int, *pieces: Arrays) -> RowShard:
+    """The positives of a shard of rows, by their places in it; and what rows (or records) know."""
+    rows = len(cut.pool(shard))
     if take.three_way:
-        return _three_way(cuts, _joined(pieces, ("row", "column", "other", "record", "active"), rows)[0])
-    entries, _ = _joined(pieces, ("row", "column"), rows)
-    known, indptr = _joined(pieces, ("known_row", "known_column"), rows)
-    to, place = cuts[1].locate(entries["column"])
-    offsets, block_rows, order = _blocks(entries["row"], (to,), cuts[0].shards, np.empty(0, np.bool_))
-    sorted_: Arrays = {"offsets": offsets, "rows": block_rows, "columns": place[order]}
-    return sorted_ | _known(indptr, known["known_column"])
+        entries, _ = _joined(pieces, ("row", "column", "other", "record"), rows)
+        other, (known_row, known) = entries["other"], _known_of_pairs(entries)
+    else:
+        entries, _ = _joined(pieces, ("row", "column", "record"), rows)
+        knows, indptr = _joined(pieces, ("known_row", "known_column"), rows)
+        other, known_row, known = NOTHING, entries["row"], known_of(indptr, knows["known_column"])
+    record = entries["record"] if by_record else entries["record"][:0]
+    return RowShard(entries["row"], entries["column"], other, record, known_row, known)
 
 
-def _three_way(cuts: tuple[Cut, ...], entries: Arrays) -> Arrays:
-    (item_shard, item), (other_shard, other) = (
-        cut.locate(entries[name]) for cut, name in zip(cuts[1:], ("column", "other"), strict=True)
-    )
-    active = np.empty(0, np.bool_) if entries["active"].all() else entries["active"]
-    offsets, _, order = _blocks(entries["row"], (item_shard, other_shard), cuts[0].shards, active)
-    indptr = np.append(np.flatnonzero(changes(entries["record"])), len(item)).astype(np.int64)
-    pair_of = entries["row"][indptr[:-1]] * np.int64(cuts[1].rows) + entries["column"][indptr[:-1]]
+def _known_of_pairs(entries: Arrays) -> tuple[NDArray[np.int32], Known]:
+    """What records know, and the row there of each entry; records of a pair share it."""
+    indptr = np.append(np.flatnonzero(changes(entries["record"])), len(entries["row"])).astype(np.int64)
+    width = np.int64(entries["column"].max(initial=0)) + 1
+    pair_of = entries["row"][indptr[:-1]] * width + entries["column"][indptr[:-1]]
     pairs, place = np.unique(pair_of, return_inverse=True)
-    several = len(pairs) < len(place)  # records of a pair share what they know
+    several = len(pairs) < len(place)
     of_entries = np.repeat(place if several else np.arange(len(place)), np.diff(indptr)).astype(np.int32)
     known = entries["other"]
     if several:
-        indptr, known, _ = CSR.from_pairs(of_entries, known, len(pairs), cuts[2].rows)
-    numbered: Arrays = {"user": entries["row"], "item": item, "explanation": other, "record": of_entries}
-    return numbered | {"offsets": offsets, "chosen": order} | _known(indptr, known)
+        indptr, known, _ = CSR.from_pairs(of_entries, known, len(pairs), int(known.max(initial=0)) + 1)
+    return of_entries, known_of(indptr, known)
+
+
+def sort_shard(own: RowShard, columns: tuple[Cut, ...], seed: int, epoch: int) -> tuple[SortedBlocks, Entries, Known]:
+    """A row shard's positives in an epoch's blocks, with columns by their places in their shards."""
+    blocks = sorted_blocks(own, [cut.partition for cut in columns], seed, epoch)
+    if len(columns) == 1:
+        _, places = columns[0].locate(blocks.columns)
+        return blocks._replace(columns=places), own.entries, own.known
+    item, other = (cut.locate(each)[1] for cut, each in zip(columns, (own.column, own.other), strict=True))
+    return blocks, Entries(own.row, item, other, own.known_row), own.known
 
 
 def _joined(pieces: tuple[Arrays, ...], names: tuple[str, ...], rows: int) -> tuple[Arrays, NDArray[np.int64]]:
@@ -140,24 +138,3 @@ def _joined(pieces: tuple[Arrays, ...], names: tuple[str, ...], rows: int) -> tu
         for name in names:
             arrays[name][at] = piece[name]
     return arrays, indptr
-
-
-def _blocks(
-    rows: NDArray[np.int32], shards_of: tuple[NDArray[np.uint8], ...], shards: int, active: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """The engine's sorting of one shard's entries: where blocks start, and the row and number of each entry."""
-    entries = np.arange(len(rows), dtype=np.int32)
-    others, other_shards = (entries, shards_of[1]) if len(shards_of) > 1 else (entries[:0], shards_of[0][:0])
-    starts = np.array([0, len(rows)], np.int64)
-    work = Sorting(starts, rows, entries, shards_of[0], others, other_shards, shards, active)
-    counts = np.zeros(shards ** len(shards_of), np.int64)
-    count_blocks(counts, EVERYTHING, work)
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    block_rows, order = np.empty((2, offsets[-1]), np.int32)
-    fill_blocks(offsets[:-1].copy(), block_rows, order, EVERYTHING, work)
-    return offsets, block_rows, order
-
-
-def _known(indptr: NDArray[np.int64], columns: NDArray[np.int32]) -> Arrays:
-    known = CSR(indptr, columns, columns)
-    return {"filters": build_filters(known.indptr, known.indices), "indptr": known.indptr, "indices": known.indices}

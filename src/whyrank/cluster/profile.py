@@ -1,14 +1,12 @@
 """The flagship on a cluster: records are found part by part and come to the machine that has the parameters.
 
 Those belong to explanations (and to items, where they are ranked), so one machine holds them, an epoch at a time; its
-state is then in the store. Racers run side by side.
+state is then in the store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from itertools import product
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from numpy.typing import NDArray
 
 from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.export import write_model
-from whyrank.cluster.held_out import Lesson, hold_out
+from whyrank.cluster.held_out import Holdout, hold_out
 from whyrank.cluster.records import Streamed
 from whyrank.cluster.session import Cluster, here, retried
 from whyrank.cluster.store import Arrays, Store
@@ -30,36 +28,29 @@ from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ArtifactError
 from whyrank.experiments.cache import digest
 from whyrank.models import model_class
-from whyrank.models.courses import FORMAT, Course, Work
 from whyrank.models.parameters import values
-from whyrank.models.profile import (
-    Asked,
-    Items,
-    Profile,
-    ProfileJ,
-    Reasons,
-    item_task,
-    word_rows,
-)
-from whyrank.training import Epoch, Monitor, Run, Storage
-from whyrank.training.softmax import State
-from whyrank.training.vectors import part_of
+from whyrank.models.profile import Profile, ProfileJ, ValidationUsers, item_task, word_rows
+from whyrank.training import Run
+from whyrank.training.candidates import CandidateTrainer
+from whyrank.training.checkpoint import Checkpoint, part_of
+from whyrank.training.loop import Trained, Trainer, run_epochs
 
 FOLDER = "profile"
+FORMAT = 3  # of states in a store
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ProfileJob:
     """Which model learns from what."""
 
-    lesson: Lesson
+    holdout: Holdout
     model: str
     parameters: dict[str, Any]
     threads: int
 
     @property
     def store(self) -> Store:
-        return self.lesson.whole.store
+        return self.holdout.whole.store
 
     def new_model(self) -> Profile:
         model = model_class(self.model)(**self.parameters)
@@ -67,15 +58,48 @@ class Plan:
         model._forget()
         return model
 
+    def epochs(self, stage: str) -> int:
+        return int(self.parameters["item_epochs" if stage == "items" else "epochs"])
 
-@dataclass(frozen=True)
-class Standing:
-    """Where a stage of the fit is: the file of its course, what was told of its last epoch, and whether it is over."""
 
-    name: str
-    score: float
-    over: bool
-    told: dict[str, Any] | None
+class StageTrainer(Trainer):
+    """A stage whose every epoch is a task of the cluster; its state is in the store, and named by a manifest."""
+
+    def __init__(self, cluster: Cluster, job: ProfileJob, stage: str, manifest: dict[str, Any]) -> None:
+        self.cluster, self.job, self.stage, self.manifest = cluster, job, stage, manifest
+        self.curve, self.of = "item_loss" if stage == "items" else "loss", job.epochs(stage)
+        self.saved: dict[str, Any] = manifest["stages"].get(stage, {"name": None, "done": 0})
+
+    @property
+    def done(self) -> int:  # type: ignore[override]
+        return int(self.saved["done"])
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.saved.get("finished", False))
+
+    @property
+    def may_stop(self) -> bool:
+        return bool(self.saved.get("may_stop", False))
+
+    def epoch(self) -> Trained | None:
+        before, job = self.saved["name"], self.job
+        submit = self.cluster.submit
+        found = retried(
+            lambda: self.cluster.gather([submit(learn_epoch, job, self.stage, before, cpus=job.threads)])[0]
+        )
+        self.saved, trained = found
+        self.manifest["stages"][self.stage] = self.saved
+        job.store.write_document(f"{FOLDER}/manifest", self.manifest)
+        if before is not None:
+            job.store.remove(f"{before}.safetensors")
+        return trained
+
+    def state(self) -> Arrays:
+        return {}  # is in the store
+
+    def restore(self, arrays: Arrays) -> None:
+        """Is named by the manifest."""
 
 
 def fit_profile(
@@ -87,47 +111,16 @@ def fit_profile(
     manifest = (data.store.read_document(f"{FOLDER}/manifest") if run.resume else None) or {"mark": mark, "stages": {}}
     if manifest["mark"] != mark:
         raise ArtifactError(f"{data.store.url}: belongs to other data or settings; remove it or leave out --resume")
-    plan = Plan(retried(lambda: hold_out(cluster, data, validation)), model.id, dict(values(model)), run.threads or 1)
-
-    def standings(task: Callable[..., Standing], *each: tuple[Any, ...]) -> tuple[list[Standing], bool]:
-        """What comes of tasks that run side by side, and whether monitors want to stop after their epochs."""
-        found: list[Standing] = retried(
-            lambda: cluster.gather([cluster.submit(task, plan, *arguments, cpus=plan.threads) for arguments in each])
-        )
-        told = [Epoch(**standing.told) for standing in found if standing.told]
-        return found, any([monitor.on_epoch(epoch, None) for monitor, epoch in product(run.monitors, told)])  # noqa: C419
-
-    for stage, racers in model.stages.items():
-        standing = Standing(**manifest["stages"][stage]) if stage in manifest["stages"] else None
-        stopped = False
-        while standing is None or not (standing.over or stopped):
-            if standing is None:
-                written, stopped = standings(start, *((stage, racer) for racer in range(racers)))
-                standing = max(written, key=lambda each: each.score)  # the first of equals
-            else:
-                (after,), stopped = standings(go_on, (stage, standing))
-                written, standing = [standing, after], after
-            manifest["stages"][stage] = asdict(standing)
-            data.store.write_document(f"{FOLDER}/manifest", manifest)
-            for other in written:
-                if other is not standing:
-                    data.store.remove(f"{other.name}.safetensors")
-    ends = {stage: standing["name"] for stage, standing in manifest["stages"].items()}
-    cluster.gather([cluster.submit(finish, plan, ends, output.resolve())])
+    holdout = retried(lambda: hold_out(cluster, data, validation))
+    job = ProfileJob(holdout, model.id, dict(values(model)), run.threads or 1)
+    for stage in model.stages:
+        run_epochs(StageTrainer(cluster, job, stage, manifest), run, Checkpoint(Run()), stage)
+    ends = {stage: saved["name"] for stage, saved in manifest["stages"].items()}
+    cluster.gather([cluster.submit(finish, job, ends, output.resolve())])
     return output
 
 
 # -- what machines do --------------------------------------------------------------------------------------------------
-
-
-class Heard(Monitor):
-    """Remembers the last epoch."""
-
-    told: dict[str, Any] | None = None
-
-    def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
-        self.told = asdict(epoch)
-        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,62 +134,53 @@ class SomeUsers(Catalog):
         return self.users_of_items
 
 
-def start(plan: Plan, stage: str, racer: int) -> Standing:
-    """A racer's start."""
-    work, heard = work_of(plan, stage)
-    return _kept(plan, stage, work.start(racer), heard)
+def learn_epoch(job: ProfileJob, stage: str, before: str | None) -> tuple[dict[str, Any], Trained | None]:
+    """What a stage's trainer does next; the name of its state, where it is, and what there is to report."""
+    trainer = trainer_of(job, stage)
+    if before is not None:
+        trainer.restore(job.store.read(before))
+    trained = trainer.epoch()
+    name = f"{FOLDER}/{stage}-{trainer.started}-{trainer.done:04d}"
+    job.store.write(name, trainer.state())
+    return {"name": name, "done": trainer.done, "finished": trainer.finished, "may_stop": trainer.may_stop}, trained
 
 
-def go_on(plan: Plan, stage: str, before: Standing) -> Standing:
-    """An epoch more."""
-    work, heard = work_of(plan, stage)
-    course = Course.of(work, plan.store.read(before.name))
-    work.go_on(course)
-    return _kept(plan, stage, course, heard)
-
-
-def finish(plan: Plan, ends: dict[str, str], output: Path) -> None:
+def finish(job: ProfileJob, ends: dict[str, str], output: Path) -> None:
     """Save the model with the best state of every stage."""
-    model = plan.new_model()
+    model = job.new_model()
     for stage, name in ends.items():
-        model.keep_stage(stage, State.of(part_of(plan.store.read(name), "best")))
+        model.set_stage(stage, part_of(job.store.read(name), "best"))
     learned = {name: getattr(model, f"{name}_") for name in model.fitted}
-    write_model(here(), model, plan.lesson.whole, learned, output)
+    write_model(here(), model, job.holdout.whole, learned, output)
 
 
-def _kept(plan: Plan, stage: str, course: Course, heard: Heard) -> Standing:
-    name = f"{FOLDER}/{stage}-{course.racer}-{course.training.epochs:04d}"
-    plan.store.write(name, course.arrays())
-    return Standing(name, course.score, course.over, heard.told)
-
-
-def work_of(plan: Plan, stage: str) -> tuple[Work, Heard]:
-    """A stage's work, as `Profile.work` makes it of triplets, and who hears of its epochs."""
-    lesson, model, heard = plan.lesson, plan.new_model(), Heard()
-    check, counts = lesson.check(stage), lesson.counts()
-    source, run = Streamed.of(here(), lesson.learn, stage), Run(threads=plan.threads, monitors=(heard,))
-    explanations = pl.concat(list(lesson.whole.ids("explanations")), how="diagonal")
+def trainer_of(job: ProfileJob, stage: str) -> CandidateTrainer:
+    """A stage's trainer, as `Profile.trainer` makes it of triplets."""
+    holdout, model = job.holdout, job.new_model()
+    check, counts = holdout.check(stage), holdout.counts()
+    source, run = Streamed.of(here(), holdout.learn, stage), Run(threads=job.threads)
+    explanations = pl.concat(list(holdout.whole.ids("explanations")), how="diagonal")
     texts = explanations["text" if "text" in explanations.columns else "id"]
-    asked = {side: _relation(check, side) for side in ("user", "item") if f"{side}.indptr" in check}
-    model.catalog_ = catalog = _catalog(asked, explanations["id"], texts, counts)
+    known = {side: _relation(check, side) for side in ("user", "item") if f"{side}.indptr" in check}
+    catalog = _catalog(known, explanations["id"], texts, counts)
     relevant = CSR(check["indptr"], check["indices"], check["indices"])
     if stage == "items":
         assert isinstance(model, ProfileJ)
-        users = np.arange(len(catalog.users), dtype=np.int32)
-        return Items(model, item_task(source, counts["records"]), Asked(users, relevant), run), heard
+        users = ValidationUsers(np.arange(len(catalog.users), dtype=np.int32), relevant)
+        return model.item_trainer(item_task(source, counts["records"]), catalog, users, run)
     words = word_rows(texts) if model.words else None
     records = Triplets(catalog.users, catalog.items, catalog.explanations, check["user"], check["item"], relevant)
-    return Reasons(model, model.task(source, counts["popularity"], words), records, run), heard
+    return model.reason_trainer(model.task(source, counts["popularity"], words), catalog, records, run)
 
 
 def _relation(arrays: Arrays, side: str) -> CSR:
     return CSR(*(arrays[f"{side}.{name}"] for name in CSR._fields))
 
 
-def _catalog(asked: dict[str, CSR], ids: pl.Series, texts: pl.Series, counts: Arrays) -> Catalog:
+def _catalog(known: dict[str, CSR], ids: pl.Series, texts: pl.Series, counts: Arrays) -> Catalog:
     """What is known of those that validation asks for: of users what they say or, where items are ranked, have."""
     nothing = CSR(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
-    users, of_items = asked["user"], asked.get("item")
+    users, of_items = known["user"], known.get("item")
     ranks_items = of_items is None
     return SomeUsers(
         users=_unnamed(users.rows),

@@ -15,8 +15,8 @@ from whyrank.cluster.dataset import Side as Rows
 from whyrank.cluster.session import Cluster, Reference
 from whyrank.cluster.store import Arrays
 from whyrank.data.csr import CSR
-from whyrank.models.profile import ITEMS_SEEN
-from whyrank.training.records import ALL, Lists, Records, Side
+from whyrank.models.profile import ITEMS_SEEN, SAID
+from whyrank.training.records import Lists, RecordsInMemory, Side
 
 SIDES: dict[str, tuple[Rows, ...]] = {"reasons": ("user", "item"), "items": ("user",)}
 BATCHES = 32  # that are asked for at a time
@@ -74,7 +74,7 @@ def read_side(learn: Dataset, stage: str, side: Rows, number: int) -> Arrays:
     indptr = np.arange(len(starts) + 1) if stage == "items" else np.append(starts, len(order))
     found = {"records": part["record"][order[starts]], "rows": part[side][order[starts]] - np.int32(first)}
     found |= {"own_indptr": indptr.astype(np.int64), "own": part[columns][entries]}
-    found["longest"] = np.array([ITEMS_SEEN if stage == "items" else ALL])
+    found["longest"] = np.array([ITEMS_SEEN if stage == "items" else SAID])
     return found | said._asdict()
 
 
@@ -84,11 +84,11 @@ def find(part: Arrays, side: int, asked: NDArray[np.int64]) -> tuple[int, NDArra
     mine = np.flatnonzero(part["records"][at] == asked) if len(part["records"]) else np.empty(0, np.int64)
     own = CSR(part["own_indptr"], part["own"], part["own"])
     known = Side(part["rows"], CSR(part["indptr"], part["indices"], part["counts"]), own)
-    silent = Side.none(len(part["records"]))
+    longest, silent = int(part["longest"][0]), Side.none(len(part["records"]))
     if side == 0:
-        return side, mine, Records(own, (known, silent), int(part["longest"][0])).of(at[mine])
+        return side, mine, RecordsInMemory(own, (known, silent), longest).of(at[mine])
     nothing = CSR(np.zeros(len(known.rows) + 1, np.int64), own.indices[:0], own.indices[:0])
-    return side, mine, Records(nothing, (silent, known)).of(at[mine])
+    return side, mine, RecordsInMemory(nothing, (silent, known), longest).of(at[mine])
 
 
 def put_together(count: int, *pieces: tuple[int, NDArray[np.int64], Lists]) -> Lists:

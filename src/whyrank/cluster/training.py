@@ -1,31 +1,32 @@
-"""The loop over epochs on a cluster: states on disk, going on from the last one, and what happens when data is lost."""
+"""Factor models on a cluster: states in a store, going on from the last one, and what happens when data is lost."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
-import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.cluster.loss import ClusterLoss
+from whyrank.cluster.partitions import OWN_ORDER
 from whyrank.cluster.session import LOSSES, Lost
-from whyrank.cluster.solver import ClusterSolver, Job
+from whyrank.cluster.solver import ClusterJob, ClusterSolver
 from whyrank.cluster.store import Store
-from whyrank.errors import ArtifactError, TrainingError
-from whyrank.training import Epoch, Monitor, Run
-from whyrank.training.checkpoint import require_reachable
-from whyrank.training.loop import LARGEST
+from whyrank.errors import ArtifactError
+from whyrank.training import Run
+from whyrank.training.checkpoint import Arrays, Checkpoint, fingerprint, require_reachable
+from whyrank.training.factors import LARGEST, diverged
+from whyrank.training.loop import Trained, Trainer, run_epochs
 
 MANIFEST = "manifest"
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
-class State:
+class ClusterState:
     """All tables after an epoch, in the store: part n of a table holds its rows from bounds[n] on."""
 
     store: Store
@@ -44,76 +45,86 @@ class State:
         return self.store.read(self.name(table, shard))["values"]
 
 
-def train(job: Job, run: Run) -> State:
-    """Learn the tables as the local engine does; the state after the last epoch is in the data's store.
+def train(job: ClusterJob, run: Run) -> ClusterState:
+    """Learn the tables as one machine does; the state after the last epoch is in the data's store.
 
     Every `checkpoint_seconds`, and at the end, all tables are written and then named by a manifest. `run.resume` goes
     on from the last manifest, on whatever cluster.
     """
-    training = _Training(job, run.monitors)
-    done = training.last() if run.resume else None
-    if done is None:
-        job.data.store.remove(MANIFEST)
-    return training.from_state(done)
+    trainer = ClusterTrainer(job, bool(run.monitors), run.resume)
+    run_epochs(trainer, run, InStore(trainer))
+    return trainer.saved or trainer.save()
 
 
-class _Training:
-    def __init__(self, job: Job, monitors: Sequence[Monitor]) -> None:
-        self.cluster, self.settings, self.shards, self.monitors = job.cluster, job.settings, job.shards, monitors
-        self.store, self.tables = job.data.store, job.tables
+class ClusterTrainer(Trainer):
+    """Learns tables that are on other machines; after a loss it goes back to the last state in the store."""
+
+    def __init__(self, job: ClusterJob, measured: bool, resume: bool) -> None:
+        self.cluster, self.settings, self.shards = job.cluster, job.settings, job.shards
+        self.store, self.tables, self.of, self.done = job.data.store, job.tables, job.settings.epochs, 0
+        self.updates = 0
+        tables = {name: (table.rows, table.factors, table.bias) for name, table in job.tables.items()}
+        self.mark = fingerprint(replace(job.settings, shards=job.shards).decides(), job.data.digest, tables)
+        self.saved: ClusterState | None = None
+        if not resume:
+            self.store.remove(MANIFEST)
         self.solver = ClusterSolver(job)
-        self.loss = ClusterLoss(job) if monitors else None
-        self.mark = fingerprint(job)
+        self.loss = ClusterLoss(job) if measured else None
+        self._take_up()
 
-    def last(self) -> State | None:
-        """The state that the manifest names, if there is one."""
+    def epoch(self) -> Trained:
+        return self._recovering(self.done + 1, self._report)
+
+    def _report(self) -> Trained:
+        return Trained(self.loss.mean(self.solver) if self.loss else float("nan"), self.updates)
+
+    def state(self) -> Arrays:
+        return {}  # is in the store
+
+    def restore(self, arrays: Arrays) -> None:
+        """Was taken up from the store."""
+
+    def save(self) -> ClusterState:
+        """Write all tables in their own order, then the manifest; then older states can go."""
+        self.saved = self._recovering(self.done, self._write)
+        return self.saved
+
+    def _recovering(self, epoch: int, work: Callable[[], Done]) -> Done:
+        """Learn up to an epoch and do something then; what is lost is learned again from the last state."""
+        for left in range(LOSSES, -1, -1):
+            try:
+                while self.done < epoch:
+                    self.updates, trouble = self.solver.epoch(self.done + 1)
+                    self.done += 1
+                    if trouble:
+                        raise diverged(self.done, self.settings)
+                return work()
+            except Lost:
+                if not left:
+                    raise
+                self._take_up()
+        raise AssertionError
+
+    def _take_up(self) -> None:
+        """Go on from the state that the manifest names, or from the start."""
         found = self.store.read_document(f"{MANIFEST}/training")
         if found is None:
-            return None
+            self.solver.start()
+            self.done = 0
+            return
         if found["fingerprint"] != self.mark:
             raise ArtifactError(f"{self.store.url}: belongs to other data or settings; remove it or leave out --resume")
-        require_reachable(self.store.url, int(found["epoch"]), self.settings.epochs)
-        return State(self.store, int(found["epoch"]), self.shards)
-
-    def from_state(self, state: State | None) -> State:
-        began = saved = time.monotonic()
-        first = done = self._take_up(state)
-        last, losses = self.settings.epochs, 0
-        for monitor in self.monitors:
-            monitor.on_start(done, last)
-        stop = False
-        while (done < last and not stop) or state is None or state.epoch < done:
-            try:
-                if done < last and not stop:
-                    epoch_began = time.monotonic()
-                    updates, trouble = self.solver.epoch(done + 1)
-                    self._require_sound(done + 1, not trouble)
-                    done, losses, now = done + 1, 0, time.monotonic()
-                    stop = self._report(done, updates / max(now - epoch_began, 1e-9), now - began, done - first)
-                if done == last or stop or time.monotonic() - saved >= self.settings.checkpoint_seconds:
-                    state, saved = self._save(done), time.monotonic()
-            except Lost:
-                losses += 1
-                if losses > LOSSES:
-                    raise
-                state = self.last()
-                done = self._take_up(state)
-        return state
-
-    def _take_up(self, state: State | None) -> int:
-        if state is None:
-            self.solver.start()
-            return 0
+        self.done = int(found["epoch"])
+        require_reachable(self.store.url, self.done, self.of)
+        self.saved = ClusterState(self.store, self.done, self.shards)
         for table in self.tables:
-            names = [state.name(table, shard) for shard in range(self.shards)]
-            self.solver.values[table] = [self.cluster.submit(read_values, self.store, name) for name in names]
-        self.solver.epoch_cut = 0
-        return state.epoch
+            names = [self.saved.name(table, shard) for shard in range(self.shards)]
+            self.solver.set_table(table, [self.cluster.submit(read_values, self.store, name) for name in names])
 
-    def _save(self, epoch: int) -> State:
-        """Write all tables in their own order, then the manifest; then older states can go."""
-        self.solver.lay_out(0)
-        state = State(self.store, epoch, self.shards)
+    def _write(self) -> ClusterState:
+        for name in self.tables:
+            self.solver.lay_out(name, OWN_ORDER)
+        state = ClusterState(self.store, self.done, self.shards)
         largest = self.cluster.gather(
             [
                 self.cluster.submit(write_values, self.store, state.name(table, shard), values)
@@ -121,35 +132,25 @@ class _Training:
                 for shard, values in enumerate(shards)
             ]
         )
-        self._require_sound(epoch, max(largest, default=0.0) <= LARGEST)
-        self.store.write_document(f"{MANIFEST}/training", {"epoch": epoch, "fingerprint": self.mark})
+        if not max(largest, default=0.0) <= LARGEST:
+            raise diverged(self.done, self.settings)
+        self.store.write_document(f"{MANIFEST}/training", {"epoch": self.done, "fingerprint": self.mark})
         for folder in self.store.folders("state-"):
             if folder != state.folder:
                 with contextlib.suppress(OSError):  # a task of an epoch that was lost may still write there
                     self.store.remove(folder)
         return state
 
-    def _report(self, done: int, speed: float, seconds: float, mine: int) -> bool:
-        last = self.settings.epochs
-        loss = self.loss.mean(self.solver) if self.loss else float("nan")
-        report = Epoch(done, last, loss, speed, seconds, seconds / max(mine, 1) * (last - done))
-        return any([monitor.on_epoch(report, None) for monitor in self.monitors])  # noqa: C419 - ask all
 
-    def _require_sound(self, epoch: int, sound: bool) -> None:
-        if not sound:
-            rate = self.settings.learning_rate
-            raise TrainingError(
-                f"values out of range in epoch {epoch}: lower learning_rate, for example from {rate:g} to {rate / 10:g}"
-            )
+class InStore(Checkpoint):
+    """In place of a file: the trainer's own states in the store."""
 
+    def __init__(self, trainer: ClusterTrainer) -> None:
+        super().__init__(Run())
+        self.trainer = trainer
 
-def fingerprint(job: Job) -> str:
-    """A hash of all that decides the result; the cluster does not."""
-    chosen = asdict(job.settings) | {"shards": job.shards, "data": job.data.digest}
-    for name in ("threads", "checkpoint_seconds", *(["epochs"] if job.settings.schedule == "constant" else [])):
-        del chosen[name]
-    chosen["tables"] = {name: (table.rows, table.factors, table.bias) for name, table in job.tables.items()}
-    return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()
+    def save(self, name: str, state: object) -> None:
+        self.trainer.save()
 
 
 def read_values(store: Store, name: str) -> NDArray[np.float32]:

@@ -222,7 +222,7 @@ class _Search:
         if watch.pruned:
             trial.set_user_attr("parameters", parameters)
             raise optuna.TrialPruned
-        value, epochs, mu = watch.best or watch.look(0)
+        value, epochs, mu = watch.best or watch.look(model)
         parameters |= ({"epochs": epochs} if self.looks else {}) | ({} if mu is None else {"mu": mu})
         trial.set_user_attr("parameters", parameters)
         if self.kind.id == "bpr":
@@ -251,22 +251,17 @@ class Watch(Monitor):
     def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
         if storage is None or epoch.number not in self.looks or not isinstance(self.model, FactorModel):
             return False
-        for table, (factors, bias) in self.model.layout.items():
-            setattr(self.model, f"{factors}_", storage.factors(table))
-            if bias is not None:
-                setattr(self.model, f"{bias}_", storage.bias(table))
-        value, _, _ = self.look(epoch.number)
+        value, _, _ = self.look(self.model.seen_at(storage), epoch.number)
         if self.trial is None:
             return False
         self.trial.report(value, epoch.number)
         self.pruned = epoch.number < epoch.of and self.trial.should_prune()
         return self.pruned
 
-    def look(self, epoch: int) -> tuple[float, int, float | None]:
-        """ndcg_paper of the model as it is, the epoch, and the mu that is best for it."""
-        self.model._forget()
-        mu = measures.choose_mu(self.model, self.validation, self.threads) if hasattr(self.model, "mu") else None
-        found = (measures.means(self.model, self.validation, self.threads)["ndcg_paper"], epoch, mu)
+    def look(self, model: Model, epoch: int = 0) -> tuple[float, int, float | None]:
+        """ndcg_paper of a model, the epoch, and the mu that is best for it."""
+        mu = measures.choose_mu(model, self.validation, self.threads) if hasattr(model, "mu") else None
+        found = (measures.means(model, self.validation, self.threads)["ndcg_paper"], epoch, mu)
         if self.best is None or found[0] > self.best[0]:
             self.best = found
         return found

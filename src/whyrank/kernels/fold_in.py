@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import kernel
-from whyrank.kernels.negatives import NOWHERE, Known, filter_bit, redraw
-from whyrank.kernels.rng import below, draw, shuffled
+from whyrank.kernels.negatives import NOWHERE, Known, draw_negative
+from whyrank.kernels.rng import draw, shuffled
 from whyrank.kernels.sigmoid import sigmoid_of_minus
 from whyrank.kernels.vectors import choose_tail, dot, fused, load, store
 
@@ -24,7 +24,7 @@ def fold_in_rows(
     blocks: tuple[int, ...],
     epochs: int,
     rate: np.float32,
-    keep: np.float32,
+    decay: np.float32,
     key: np.uint64,
 ) -> None:
     """Fit each of `rows` in place by its part of Algorithm 1; its positives are columns[starts[row] : starts[row + 1]].
@@ -39,13 +39,10 @@ def fold_in_rows(
         for epoch in range(epochs):
             epoch_key = draw(key, epoch)
             for k in shuffled(len(positives), epoch_key):
-                bits = draw(epoch_key, k)
-                place = below(bits, len(pool))
-                if filters[row] & filter_bit(pool[place]):
-                    place = redraw(place, bits, row, pool, indptr, indices)
+                place = draw_negative(draw(epoch_key, k), row, pool, filters, indptr, indices)
                 if place == NOWHERE:
                     continue
                 difference = load(column_table, positives[k], blocks) - load(column_table, pool[place], blocks)
                 r = dot(choose_tail(factors, p, bias), difference)
-                p = choose_tail(factors, fused(difference, rate * sigmoid_of_minus(r), p * keep), p)
+                p = choose_tail(factors, fused(difference, rate * sigmoid_of_minus(r), p * decay), p)
         store(rows, row, p)

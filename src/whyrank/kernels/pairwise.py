@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import kernel
-from whyrank.kernels.negatives import NONE, NOWHERE, Known, filter_bit, redraw
-from whyrank.kernels.rng import below, draw
+from whyrank.kernels.negatives import NONE, NOWHERE, Known, draw_negative
+from whyrank.kernels.rng import draw
 from whyrank.kernels.sigmoid import sigmoid_of_minus
 from whyrank.kernels.vectors import choose_tail, dot, fused, load, prefetch, store
 
@@ -27,10 +27,10 @@ class Rates(NamedTuple):
     """
 
     step: np.float32
-    keep_row: np.float32
-    keep_positive: np.float32
-    keep_bias: np.float32
-    keep_negative: np.float32
+    row_decay: np.float32
+    positive_decay: np.float32
+    bias_decay: np.float32
+    negative_decay: np.float32
 
 
 @kernel
@@ -61,10 +61,7 @@ def look_ahead(
         row = rows[k]
         prefetch(row_table, row, blocks)
         prefetch(column_table, columns[k], blocks)
-        bits = draw(key, k)
-        place = below(bits, len(pool))
-        if filters[row] & filter_bit(pool[place]):
-            place = redraw(place, bits, row, pool, indptr, indices)
+        place = draw_negative(draw(key, k), row, pool, filters, indptr, indices)
         negative = here[place] if place != NOWHERE else np.int32(NONE)
         prefetch(column_table, negative, blocks)
         negatives[position & (2 * AHEAD - 1)] = negative
@@ -109,12 +106,12 @@ def pairwise_task(
             difference = e - n
             r = dot(choose_tail(factors, p, bias), difference)
             step = rates.step * sigmoid_of_minus(r)
-            p = choose_tail(factors, fused(difference, step, p * rates.keep_row), p)
+            p = choose_tail(factors, fused(difference, step, p * rates.row_decay), p)
             moved = choose_tail(factors, p, bias)
             store(row_table, row, p)
-            kept = choose_tail(factors, e * rates.keep_positive, e * rates.keep_bias)
-            store(column_table, column, fused(moved, step, kept))
-            store(column_table, negative, fused(moved, -step, n * rates.keep_negative))
+            decayed = choose_tail(factors, e * rates.positive_decay, e * rates.bias_decay)
+            store(column_table, column, fused(moved, step, decayed))
+            store(column_table, negative, fused(moved, -step, n * rates.negative_decay))
             updates += 1
             trouble += not abs(r) < LIMIT
     return updates, trouble

@@ -120,46 +120,31 @@ def gather_profiles(
 
 
 @kernel
-def spread_gradients(
-    numbers: Ints, weights: Floats, places: Longs, dx: Floats,
-    grad_a: Floats, touched_a: NDArray[np.uint8], grad_b: Floats, touched_b: NDArray[np.uint8],
-) -> None:  # fmt: skip
-    """The transpose of `gather_profiles`: gradients of profiles to gradients of inputs."""
-    d = grad_a.shape[1]
-    for k in range(dx.shape[0]):
-        for j in range(places[2 * k], places[2 * k + 1]):
-            touched_a[numbers[j]] = 1
-            _add_row(weights[j], dx, k, 0, grad_a, numbers[j], 0, d)
-        for j in range(places[2 * k + 1], places[2 * k + 2]):
-            touched_b[numbers[j]] = 1
-            if j + AHEAD < len(numbers):
-                fetch_row(grad_b, numbers[j + AHEAD])
-            _add_row(weights[j], dx, k, d, grad_b, numbers[j], 0, grad_b.shape[1])
-
-
-@kernel
 def softmax_step(
-    full: bool, evidence: bool, batch: Longs, target_indptr: Longs, targets: Ints,
+    full: bool, evidence: bool, target_indptr: Longs, targets: Ints,
     numbers: Ints, counts: Floats, places: Longs, x: Floats, keys: Floats, bias: Floats, log_share: Doubles,
-    powers: Doubles, theta: Doubles, mass: Floats, dx: Floats, dkeys: Floats, dbias: Floats,
-    touched: NDArray[np.uint8], dtheta: Doubles,
+    powers: Doubles, theta: Doubles, mass: Floats, dx: Floats, coefficients: Floats, place_of: Ints, dtheta: Doubles,
 ) -> float:  # fmt: skip
-    """Loss and sparse gradients of a batch of records.
+    """Loss of a batch of records, and its gradients by theta, by profiles (dx) and by scores.
 
     `mass` comes in as exp of the base scores of the whole pool (full) or of a weighted sample of it, and goes out as
-    the weights of the dense part of the gradient. Evidence multiplies exp(base) by (1 + A_u)(1 + A_i), where on each
-    side A = exp(theta0) x n x share^-theta1 x (1 + N)^-theta2; the partition function gets the difference, exactly,
-    entry by entry. `powers` holds share^-theta1 of both sides.
+    the gradient by these scores. Evidence multiplies exp(base) by (1 + A_u)(1 + A_i), where on each side
+    A = exp(theta0) x n x share^-theta1 x (1 + N)^-theta2; the partition function gets the difference, exactly, entry
+    by entry. `powers`
+    holds share^-theta1 of both sides. With a sample, `coefficients` gets the gradient by the scores of the entries of
+    profiles (of an entry on both sides: at its first place), and that by a target's score is -1. `place_of` is room of
+    zeros for the pool.
     """
-    width, pool, loss = x.shape[1], len(bias), 0.0
-    place_of = np.zeros(pool, np.int32)
-    seen = np.empty(pool, np.int32)
-    amount_a, amount_b, base = np.empty(pool), np.empty(pool), np.empty(pool)
-    for k in range(len(batch)):
-        r, n, log_a, log_b = batch[k], 0, 0.0, 0.0
+    width, loss, longest = x.shape[1], 0.0, 0
+    for k in range(x.shape[0]):
+        longest = max(longest, places[2 * k + 2] - places[2 * k])
+    seen, where = np.empty(longest, np.int32), np.empty(longest, np.int64)
+    amount_a, amount_b, base = np.empty(longest), np.empty(longest), np.empty(longest)
+    for k in range(x.shape[0]):
+        n, log_a, log_b = 0, 0.0, 0.0
         if evidence:
             n, log_a, log_b = _evidence_of(
-                k, numbers, counts, places, powers, theta, place_of, seen, amount_a, amount_b
+                k, numbers, counts, places, powers, theta, place_of, seen, where, amount_a, amount_b
             )
         z = 0.0
         for s in range(mass.shape[1]):
@@ -168,10 +153,9 @@ def softmax_step(
             e = seen[c]
             if not full and c + AHEAD < n:
                 fetch_row(keys, seen[c + AHEAD])
-                fetch_row(dkeys, seen[c + AHEAD])
             base[c] = mass[k, e] if full else np.exp(min(_score(x, k, keys, e, bias), np.float32(60)))
             z += base[c] * ((1 + amount_a[c]) * (1 + amount_b[c]) - 1)
-        begin, end = target_indptr[r], target_indptr[r + 1]
+        begin, end = target_indptr[k], target_indptr[k + 1]
         scale, log_z = (end - begin) / z, np.log(z)
         for s in range(mass.shape[1]):
             mass[k, s] *= np.float32(scale)
@@ -181,7 +165,8 @@ def softmax_step(
             if full:
                 mass[k, e] += g
             else:
-                _add(g, x, k, keys, e, dx, dkeys, dbias, touched, width)
+                coefficients[where[c]] = g
+                _add_row(g, keys, e, 0, dx, k, 0, width)
             _theta(dtheta, scale * base[c] * a * (1 + b), scale * base[c] * b * (1 + a), log_share[e], log_a, log_b)
         for t in range(begin, end):
             e = targets[t]
@@ -194,7 +179,7 @@ def softmax_step(
             if full:
                 mass[k, e] -= np.float32(1)
             else:
-                _add(np.float32(-1), x, k, keys, e, dx, dkeys, dbias, touched, width)
+                _add_row(np.float32(-1), keys, e, 0, dx, k, 0, width)
         for c in range(n):
             place_of[seen[c]] = 0
     return loss
@@ -203,7 +188,7 @@ def softmax_step(
 @inlined
 def _evidence_of(
     k: int, numbers: Ints, counts: Floats, places: Longs, powers: Doubles, theta: Doubles,
-    place_of: Ints, seen: Ints, amount_a: Doubles, amount_b: Doubles,
+    place_of: Ints, seen: Ints, where: Longs, amount_a: Doubles, amount_b: Doubles,
 ) -> tuple[int, float, float]:  # fmt: skip
     """Both sides' evidence of the k-th record, merged by explanation; answers how many, and log(1 + N) of the sides."""
     first, second, third = places[2 * k], places[2 * k + 1], places[2 * k + 2]
@@ -217,7 +202,7 @@ def _evidence_of(
     n = 0
     for j in range(first, second):
         e = numbers[j]
-        seen[n], amount_a[n], amount_b[n] = e, counts[j] * scale_a * powers[0, e], 0.0
+        seen[n], where[n], amount_a[n], amount_b[n] = e, j, counts[j] * scale_a * powers[0, e], 0.0
         n += 1
         place_of[e] = n
     for j in range(second, third):
@@ -226,7 +211,7 @@ def _evidence_of(
         if place_of[e] > 0:
             amount_b[place_of[e] - 1] = amount
         else:
-            seen[n], amount_a[n], amount_b[n] = e, 0.0, amount
+            seen[n], where[n], amount_a[n], amount_b[n] = e, j, 0.0, amount
             n += 1
             place_of[e] = n
     return n, log_a, log_b
@@ -264,112 +249,119 @@ def _add_row(
         y[to, y_first + q] += factor * x[row, x_first + q]
 
 
-@inlined
-def _add(
-    g: np.float32, x: Floats, k: int, keys: Floats, e: int,
-    dx: Floats, dkeys: Floats, dbias: Floats, touched: NDArray[np.uint8], width: int,
-) -> None:  # fmt: skip
-    _add_row(g, keys, e, 0, dx, k, 0, width)
-    _add_row(g, x, k, 0, dkeys, e, 0, width)
-    dbias[e] += g
-    touched[e] = 1
-
-
 @kernel
-def add_rows(
-    rows: Ints, values: Floats, sums: Floats, dkeys: Floats, dbias: Floats, touched: NDArray[np.uint8]
-) -> None:
-    """dkeys[rows] += values and dbias[rows] += sums, repeats included."""
-    for s in range(len(rows)):
-        e = rows[s]
-        dbias[e] += sums[s]
-        touched[e] = 1
-        for q in range(values.shape[1]):
-            dkeys[e, q] += values[s, q]
-
-
-@kernel
-def mark(numbers: Ints, needed: NDArray[np.uint8]) -> None:
-    for number in numbers:
-        needed[number] = 1
-
-
-@kernel
-def mark_sides(numbers: Ints, places: Longs, first: NDArray[np.uint8], second: NDArray[np.uint8]) -> None:
-    """Mark what stands in any first profile, and in any second one."""
+def side_entries(numbers: Ints, weights: Floats, places: Longs, side: int) -> tuple[Ints, Floats, Ints]:
+    """The entries of one side: what stands there, with which weight, in which record's profile."""
+    room = 0
     for k in range(len(places) // 2):
-        for j in range(places[2 * k], places[2 * k + 1]):
-            first[numbers[j]] = 1
-        for j in range(places[2 * k + 1], places[2 * k + 2]):
-            second[numbers[j]] = 1
+        room += places[2 * k + side + 1] - places[2 * k + side]
+    entries, by, records = np.empty(room, np.int32), np.empty(room, np.float32), np.empty(room, np.int32)
+    used = 0
+    for k in range(len(places) // 2):
+        for j in range(places[2 * k + side], places[2 * k + side + 1]):
+            entries[used], by[used], records[used] = numbers[j], weights[j], k
+            used += 1
+    return entries, by, records
+
+
+@kernel
+def group(numbers: Ints, room: Ints) -> tuple[Ints, Longs, Ints]:
+    """The distinct numbers, ascending, where the list of each starts, and the places of all, list by list.
+
+    `room` has a zero for every possible number, and has it again afterwards. Rows that ascend are read and written in
+    half the time of rows by first appearance.
+    """
+    for number in numbers:
+        room[number] += 1
+    found = 0
+    for number in range(len(room)):
+        found += room[number] > 0
+    rows, indptr, total, t = np.empty(found, np.int32), np.empty(found + 1, np.int64), 0, 0
+    for number in range(len(room)):
+        if room[number] > 0:
+            rows[t], indptr[t] = number, total
+            total += room[number]
+            room[number] = indptr[t]
+            t += 1
+    indptr[found] = total
+    order = np.empty(len(numbers), np.int32)
+    for place in range(len(numbers)):
+        order[room[numbers[place]]] = place
+        room[numbers[place]] += 1
+    for t in range(found):
+        room[rows[t]] = 0
+    return rows, indptr, order
 
 
 @kernel
 def compose(
-    needed: NDArray[np.uint8], ids: Floats, indptr: Longs, indices: Ints, weights: Floats, words: Floats,
-    out: Floats, first: int, last: int,
+    rows: Ints, ids: Floats, indptr: Longs, indices: Ints, weights: Floats, words: Floats, out: Floats,
+    first: int, last: int,
 ) -> None:  # fmt: skip
-    """out[e] = ids[e] + the weighted sum of the vectors of e's words, for the needed rows first..last."""
-    for e in range(first, last):
-        if needed[e]:
-            for q in range(ids.shape[1]):
-                out[e, q] = ids[e, q]
-            for j in range(indptr[e], indptr[e + 1]):
-                _add_row(weights[j], words, indices[j], 0, out, e, 0, ids.shape[1])
+    """out[e] = ids[e] + the weighted sum of the vectors of e's words, for rows[first:last]."""
+    for t in range(first, last):
+        e = rows[t]
+        for q in range(ids.shape[1]):
+            out[e, q] = ids[e, q]
+        for j in range(indptr[e], indptr[e + 1]):
+            _add_row(weights[j], words, indices[j], 0, out, e, 0, ids.shape[1])
 
 
 @kernel
-def step_entries(
-    grads: Floats, touched: NDArray[np.uint8], x: Floats, m: Floats, v: Floats,
-    indptr: Longs, indices: Ints, weights: Floats, word_grads: Floats, word_touched: NDArray[np.uint8],
-    rate: float, penalty: float, step: int, scale: float,
+def step_rows(
+    rows: Ints, indptr: Longs, order: Ints, sources: Ints, coefficients: Floats, near: Floats, column: int, far: Floats,
+    totals: Floats, x: Floats, m: Floats, v: Floats, rate: float, penalty: float, step: int, scale: float,
+    first: int, last: int,
 ) -> None:  # fmt: skip
-    """Adam on the rows that any part touched; their gradients go to their words, too.
+    """Adam on rows[first:last], each by the sum of its list, from the first entry to the last; sums are left in totals.
 
-    Parts are added in order, and cleared. Without words `indptr` is empty.
+    An entry adds its coefficient times a row of `near`, from a column on, or of `far`: sources count on from one to the
+    other. No two rows share anything, so that it does not matter who does which.
     """
-    c1, c2 = np.float32(rate / (1 - 0.9**step)), np.float32(1 / (1 - 0.99**step))
-    width = x.shape[1]
-    total = np.empty((1, width), np.float32)
-    for e in range(len(x)):
-        found = False
-        for part in range(len(grads)):
-            if touched[part, e]:
-                for q in range(width):
-                    total[0, q] = total[0, q] + grads[part, e, q] if found else grads[part, e, q]
-                    grads[part, e, q] = 0
-                found = True
-        if found:
-            if len(indptr) > 0:
-                for j in range(indptr[e], indptr[e + 1]):
-                    word_touched[indices[j]] = 1
-                    _add_row(weights[j], total, 0, 0, word_grads, indices[j], 0, width)
-            _adam_row(x, m, v, e, total, 0, c1, c2, np.float32(scale), np.float32(penalty))
+    c1, c2, width = np.float32(rate / (1 - 0.9**step)), np.float32(1 / (1 - 0.99**step)), x.shape[1]
+    for t in range(first, last):
+        for q in range(width):
+            totals[t, q] = 0
+        for j in range(indptr[t], indptr[t + 1]):
+            source, by = sources[order[j]], coefficients[order[j]]
+            if source < len(near):
+                _add_row(by, near, source, column, totals, t, 0, width)
+            else:
+                _add_row(by, far, source - len(near), 0, totals, t, 0, width)
+        _adam(x, m, v, rows[t], totals, t, 0, width, c1, c2, np.float32(scale), np.float32(penalty))
 
 
 @kernel
 def step_words(
-    grads: Floats, touched: NDArray[np.uint8], x: Floats, m: Floats, v: Floats,
-    rate: float, penalty: float, step: int, scale: float,
+    rows: Ints, totals: Floats, indptr: Longs, indices: Ints, weights: Floats, grads: Floats, x: Floats, m: Floats,
+    v: Floats, rate: float, penalty: float, step: int, scale: float, first: int, last: int,
 ) -> None:  # fmt: skip
-    """Adam on the touched rows, whose gradients and marks are cleared."""
+    """Adam on the words of rows that moved by `totals`, in the columns of vectors first..last; `grads` stays zero.
+
+    Columns share nothing. Adding up word by word instead would read the totals from all over memory.
+    """
+    begin, end = first * LANES, min(last * LANES, x.shape[1])
     c1, c2 = np.float32(rate / (1 - 0.9**step)), np.float32(1 / (1 - 0.99**step))
-    for row in range(len(x)):
-        if touched[row]:
-            _adam_row(x, m, v, row, grads, row, c1, c2, np.float32(scale), np.float32(penalty))
-            for q in range(x.shape[1]):
-                grads[row, q] = 0
-            touched[row] = 0
+    moved = np.zeros(len(x), np.uint8)
+    for t in range(len(rows)):
+        for j in range(indptr[rows[t]], indptr[rows[t] + 1]):
+            moved[indices[j]] = 1
+            _add_row(weights[j], totals, t, begin, grads, indices[j], begin, end - begin)
+    for word in range(len(x)):
+        if moved[word]:
+            _adam(x, m, v, word, grads, word, begin, end, c1, c2, np.float32(scale), np.float32(penalty))
+            for q in range(begin, end):
+                grads[word, q] = 0
 
 
 @inlined
-def _adam_row(
-    x: Floats, m: Floats, v: Floats, row: int, grads: Floats, grad_row: int,
+def _adam(
+    x: Floats, m: Floats, v: Floats, row: int, grads: Floats, grad_row: int, begin: int, end: int,
     c1: np.float32, c2: np.float32, scale: np.float32, penalty: np.float32,
 ) -> None:  # fmt: skip
-    keep1, keep2, small = np.float32(0.1), np.float32(0.01), np.float32(1e-8)
-    for q in range(x.shape[1]):
+    first, second, small = np.float32(0.1), np.float32(0.01), np.float32(1e-8)  # 1 - beta of the moments
+    for q in range(begin, end):
         g = grads[grad_row, q] * scale + penalty * x[row, q]
-        m[row, q] += keep1 * (g - m[row, q])
-        v[row, q] += keep2 * (g * g - v[row, q])
+        m[row, q] += first * (g - m[row, q])
+        v[row, q] += second * (g * g - v[row, q])
         x[row, q] -= c1 * m[row, q] / (np.sqrt(v[row, q] * c2) + small)

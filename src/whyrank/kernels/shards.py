@@ -1,17 +1,17 @@
-"""Cutting tables into shards and sorting positives into blocks, once an epoch.
+"""Cutting tables into shards, and sorting the positives of a shard of rows into blocks, once an epoch.
 
-Rows are shuffled in groups of neighbours. Positives are kept sorted by row, so a group's positives lie side by side; a
-task that owns a shard of groups walks them in random order, and a block has a row's positives together.
+Rows are shuffled in groups of neighbours. Positives lie row by row, so a block has a row's positives together.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import kernel
+
+Ints = NDArray[np.int32]
+Bytes = NDArray[np.uint8]
 
 
 @kernel
@@ -39,70 +39,36 @@ def shard_numbers(groups: NDArray[np.int32], size: int, rows: int, shards: int) 
     return numbers
 
 
-class Sorting(NamedTuple):
-    """A pass's entries sorted by row, and the epoch's shards of what they hold.
+@kernel
+def sort_into_blocks(
+    rows: Ints, columns: Ints, column_shards: Bytes, others: Ints, other_shards: Bytes, shards: int,
+    active: NDArray[np.bool_], blocks: int, three_way: bool,
+) -> tuple[NDArray[np.int64], Ints, Ints]:  # fmt: skip
+    """Where each block of a row shard's entries starts, and the row and the column of its entries in order.
 
-    `starts` says where the entries of a group of rows start. An empty `others` means a two-way pass, an empty `active`
-    that all entries take part.
+    A block is the shard of the column, in three-way passes with that of the other column; those get the numbers of
+    entries in place of columns. An empty `active` means that all entries take part.
     """
-
-    starts: NDArray[np.int64]
-    rows: NDArray[np.int32]
-    columns: NDArray[np.int32]
-    column_shards: NDArray[np.uint8]
-    others: NDArray[np.int32]
-    other_shards: NDArray[np.uint8]
-    shards: int
-    active: NDArray[np.bool_]
-
-
-@kernel
-def block_of(
-    entry: int,
-    columns: NDArray[np.int32],
-    column_shards: NDArray[np.uint8],
-    others: NDArray[np.int32],
-    other_shards: NDArray[np.uint8],
-    shards: int,
-) -> int:
-    """The block of an entry among those of its row shard: its column's shard, in three-way passes with the other's."""
-    block = int(column_shards[columns[entry]])
-    if len(others):
-        block = block * shards + int(other_shards[others[entry]])
-    return block
-
-
-# Tuples are taken apart before the loops: reading their arrays inside costs ten times the work (reference counts).
-
-
-@kernel
-def count_blocks(counts: NDArray[np.int64], groups: NDArray[np.int32], work: Sorting) -> None:
-    """Count a row shard's entries in each of its blocks."""
-    starts, _, columns, column_shards, others, other_shards, shards, active = work
-    for group in groups:
-        for entry in range(starts[group], starts[group + 1]):
-            if len(active) == 0 or active[entry]:
-                counts[block_of(entry, columns, column_shards, others, other_shards, shards)] += 1
-
-
-@kernel
-def fill_blocks(
-    places: NDArray[np.int64],
-    block_rows: NDArray[np.int32],
-    block_columns: NDArray[np.int32],
-    groups: NDArray[np.int32],
-    work: Sorting,
-) -> None:
-    """Write a row shard's entries to their blocks, which go on at `places`; three-way passes write entry numbers."""
-    starts, rows, columns, column_shards, others, other_shards, shards, active = work
-    for group in groups:
-        for entry in range(starts[group], starts[group + 1]):
-            if len(active) == 0 or active[entry]:
-                block = block_of(entry, columns, column_shards, others, other_shards, shards)
-                place = places[block]
-                places[block] = place + 1
-                block_rows[place] = rows[entry]
-                block_columns[place] = entry if len(others) else columns[entry]
+    numbers, counts = np.empty(len(rows), np.int32), np.zeros(blocks + 1, np.int64)
+    for entry in range(len(rows)):
+        numbers[entry] = -1
+        if len(active) == 0 or active[entry]:
+            block = int(column_shards[columns[entry]])
+            if three_way:
+                block = block * shards + int(other_shards[others[entry]])
+            numbers[entry] = block
+            counts[block + 1] += 1
+    offsets = np.cumsum(counts)
+    places = offsets[:-1].copy()
+    block_rows, block_columns = np.empty(offsets[-1], np.int32), np.empty(offsets[-1], np.int32)
+    for entry in range(len(rows)):
+        block = numbers[entry]
+        if block >= 0:
+            place = places[block]
+            places[block] = place + 1
+            block_rows[place] = rows[entry]
+            block_columns[place] = entry if three_way else columns[entry]
+    return offsets, block_rows, block_columns
 
 
 # What a machine needs that has some shards only.

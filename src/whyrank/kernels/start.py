@@ -23,19 +23,8 @@ def fill_uniform(rows: NDArray[np.float32], first: int, factors: int, limit: np.
 
 
 @kernel
-def draw_one_per_record(records: NDArray[np.int64], key: np.uint64) -> NDArray[np.bool_]:
-    """Mark one triplet of every record; record n holds the triplets records[n] ... records[n + 1] - 1."""
-    active = np.zeros(records[-1], np.bool_)
-    for record in range(len(records) - 1):
-        size = records[record + 1] - records[record]
-        if size > 0:
-            active[records[record] + below(draw(key, record), size)] = True
-    return active
-
-
-@kernel
 def draw_one_per_run(records: NDArray[np.int64], key: np.uint64) -> NDArray[np.bool_]:
-    """As `draw_one_per_record` for some of the records: `records` has the record's number of every entry."""
+    """Mark one entry of every record; `records` has the record of every entry, equal ones side by side."""
     active = np.zeros(len(records), np.bool_)
     start = 0
     for entry in range(1, len(records) + 1):

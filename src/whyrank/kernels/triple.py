@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import kernel
-from whyrank.kernels.negatives import NONE, NOWHERE, Known, filter_bit, redraw
+from whyrank.kernels.negatives import NONE, NOWHERE, Known, draw_negative
 from whyrank.kernels.pairwise import AHEAD, LIMIT
-from whyrank.kernels.rng import below, draw
+from whyrank.kernels.rng import draw
 from whyrank.kernels.sigmoid import sigmoid_of_minus
 from whyrank.kernels.vectors import choose_tail, dot, fused, load, prefetch, store
 
@@ -23,10 +23,10 @@ class TripleRates(NamedTuple):
     """As `pairwise.Rates`, for the roles of a three-way pass."""
 
     step: np.float32
-    keep_user: np.float32
-    keep_item: np.float32
-    keep_positive: np.float32
-    keep_negative: np.float32
+    user_decay: np.float32
+    item_decay: np.float32
+    positive_decay: np.float32
+    negative_decay: np.float32
 
 
 class Entries(NamedTuple):
@@ -69,11 +69,7 @@ def triple_task(
         end = min(start + AHEAD, count)
         for position in range(start, end):
             k = chosen[position]
-            record = records[k]
-            bits = draw(key, position)
-            place = below(bits, len(pool))
-            if filters[record] & filter_bit(pool[place]):
-                place = redraw(place, bits, record, pool, indptr, indices)
+            place = draw_negative(draw(key, position), records[k], pool, filters, indptr, indices)
             negative = here[place] if place != NOWHERE else np.int32(NONE)
             negatives[position - start] = negative
             prefetch(user_table, users[k], blocks)
@@ -95,23 +91,23 @@ def triple_task(
             if is_cd:
                 r = dot(p * q, d)
                 step = rates.step * sigmoid_of_minus(r)
-                p = fused(q * d, step, p * rates.keep_user)
-                q = fused(p * d, step, q * rates.keep_item)
+                p = fused(q * d, step, p * rates.user_decay)
+                q = fused(p * d, step, q * rates.item_decay)
                 toward = p * q
             else:
                 f, m = load(by_item, explanation, blocks), load(by_item, negative, blocks)
                 c = f - m
                 r = dot(p, d) + dot(q, c)
                 step = rates.step * sigmoid_of_minus(r)
-                p = fused(d, step, p * rates.keep_user)
-                q = fused(c, step, q * rates.keep_item)
+                p = fused(d, step, p * rates.user_decay)
+                q = fused(c, step, q * rates.item_decay)
                 toward = p
-                store(by_item, explanation, fused(q, step, f * rates.keep_positive))
-                store(by_item, negative, fused(q, -step, m * rates.keep_negative))
+                store(by_item, explanation, fused(q, step, f * rates.positive_decay))
+                store(by_item, negative, fused(q, -step, m * rates.negative_decay))
             store(user_table, user, choose_tail(factors, p, whole_p))
             store(item_table, item, choose_tail(factors, q, whole_q))
-            store(by_user, explanation, fused(toward, step, e * rates.keep_positive))
-            store(by_user, negative, fused(toward, -step, n * rates.keep_negative))
+            store(by_user, explanation, fused(toward, step, e * rates.positive_decay))
+            store(by_user, negative, fused(toward, -step, n * rates.negative_decay))
             updates += 1
             trouble += not abs(r) < LIMIT
     return updates, trouble

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -311,6 +312,13 @@ class Model:
             if keys.shape != (rows, *queries.shape[1:]) or queries.ndim != 2:
                 raise ValueError("arrays of sizes that do not fit each other")
         self.bonus(users, items, 1)
+
+    def _view(self, catalog: Catalog) -> Self:
+        """Another model with these parameters: to be given what a fit has learned so far, and measured."""
+        view = type(self)(**{field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
+        view.catalog_ = catalog
+        view._forget()
+        return view
 
     def _share_catalog(self, other: Other) -> Other:
         """Make another form of the same fitted model usable."""

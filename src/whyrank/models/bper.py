@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.models.factors import FactorModel, popularity_start
 from whyrank.models.parameters import parameter
 from whyrank.ranking.form import Block, Floats, Numbers, rows, two_sides
-from whyrank.training import PairwisePass, Pass, Table
+from whyrank.training import PairwisePass, Table
 
 if TYPE_CHECKING:
     from whyrank.models.tensor import CD
@@ -55,7 +55,7 @@ class BPER(FactorModel):
             "explanation_by_item": Table(pool, d, bias=True, bias_start=starts["item"]),
         }
 
-    def passes(self, train: Triplets) -> tuple[Pass, ...]:
+    def passes(self, train: Triplets) -> tuple[PairwisePass, ...]:
         e = train.explanation
         return (
             PairwisePass("user", "explanation_by_user", train.user, e, known=train.user_explanations),
@@ -73,7 +73,7 @@ class BPER(FactorModel):
         return (Block("user", self.factors), Block("item", self.factors), Block("popularity", 2))
 
     def as_cd(self) -> CD:
-        """The same scores as a CD model with 2d + 2 factors (the paper's Section 4.4, mended).
+        """The same scores as a CD model with 2d + 2 factors (the paper's Section 4.4, corrected).
 
         The equation as printed has mu and 1 - mu in the slots that the other side leaves; they would multiply on every
         coordinate, so those slots are 1 here.
@@ -110,13 +110,9 @@ class BPERJ(BPER):
     def tables(self, train: Triplets) -> dict[str, Table]:
         return super().tables(train) | {"item": Table(len(train.items), self.factors, bias=True)}
 
-    def passes(self, train: Triplets) -> tuple[Pass, ...]:
-        by_user, by_item = (
-            PairwisePass(each.rows, each.columns, each.positive_rows, each.positive_columns, each.known, self.alpha)
-            for each in super().passes(train)
-            if isinstance(each, PairwisePass)
-        )
-        return by_user, by_item, PairwisePass("user", "item", train.user, train.item, known=train.user_items)
+    def passes(self, train: Triplets) -> tuple[PairwisePass, ...]:
+        reasons = (replace(each, weight=self.alpha) for each in super().passes(train))
+        return *reasons, PairwisePass("user", "item", train.user, train.item, known=train.user_items)
 
     def item_keys(self) -> Floats:
         return np.hstack([self.item_factors_, self.item_popularity_bias_[:, None]])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
@@ -20,14 +19,16 @@ from whyrank.models.base import Model, Shape
 from whyrank.models.bper import BPER
 from whyrank.models.parameters import parameter, seed_parameter
 from whyrank.ranking.form import Block, Floats, Numbers, two_sides
-from whyrank.text.checkpoint import Checkpoint
 from whyrank.text.cold import borrowed, nearest
 from whyrank.text.encoder import Encoder
 from whyrank.text.features import Preparation, checked, in_order, one_blas_thread
-from whyrank.text.frozen import SIDES, Arrays, Settings, Trainer, start, start_from
-from whyrank.text.fusion import FUSIONS
-from whyrank.text.held_out import HeldOutTrainer, parted
-from whyrank.training import Epoch, Run
+from whyrank.text.tuned import TunedEncoder
+from whyrank.training import Run
+from whyrank.training.checkpoint import Arrays, Checkpoint
+from whyrank.training.fusion import FUSIONS
+from whyrank.training.loop import run_epochs
+from whyrank.training.text_frozen import SIDES, FrozenTrainer, TextSettings, start, start_from
+from whyrank.training.text_held_out import HeldOutTrainer, parted
 
 if TYPE_CHECKING:
     from whyrank.models.tensor import CD
@@ -113,9 +114,9 @@ class BPERPlus(Model):
             if self.encoder_mode == "finetune":
                 features = self._finetune(train, preparation, arrays, run)
             else:
-                self._train(Trainer(train, features, arrays, self._settings()), run)
-        self._keep(arrays, features)
-        self._warm_up(np.flatnonzero(train.popularity == 0), np.flatnonzero(train.popularity))
+                self._train(FrozenTrainer(train, features, arrays, self._settings()), run)
+        self._set_learned(arrays, features)
+        self._borrow(np.flatnonzero(train.popularity == 0), np.flatnonzero(train.popularity))
 
     def _after_bper(self, train: Triplets, features: Floats, run: Run) -> Arrays:
         """BPER's tables, and a text layer that has learned from records which BPER had not seen.
@@ -156,7 +157,7 @@ class BPERPlus(Model):
         return np.log(np.maximum(self.catalog_.popularity, 1)).astype(np.float32)
 
     def _finetune(self, train: Triplets, preparation: Preparation, arrays: Arrays, run: Run) -> Floats:
-        from whyrank.text.finetune import FinetuneTrainer, TunedEncoder
+        from whyrank.training.text_finetune import FinetuneTrainer
 
         tuned = TunedEncoder(self._encoder(), self.trainable_layers)
         trainer = FinetuneTrainer(
@@ -166,36 +167,17 @@ class BPERPlus(Model):
         self.encoder_weights_ = tuned.weights
         return preparation.apply(tuned.encode(trainer.texts))
 
-    def _train(self, trainer: Trainer, run: Run) -> None:
+    def _train(self, trainer: FrozenTrainer, run: Run) -> None:
         given = (self.feature_mean_, self.feature_projection_, trainer.features, self.encoder_digest_)
-        vectors = hashlib.sha256(b"".join(array.tobytes() for array in given)).hexdigest()
-        facts = {"data": self.data_digest_, "vectors": vectors, **self._stored_parameters()}
-        checkpoint = Checkpoint(run.checkpoint, facts)
-        resumed, done, last = checkpoint.load(trainer.state()) if run.resume else None, 0, trainer.settings.epochs
-        if resumed is not None:
-            state, done = resumed
-            trainer.restore(state)
-        for monitor in run.monitors:
-            monitor.on_start(done, last)
-        first, began, stop = done, time.monotonic(), False
-        while done < last and not stop:
-            epoch_began = time.monotonic()
-            loss = trainer.epoch(done + 1)
-            done, now = done + 1, time.monotonic()
-            speed = 2 * len(trainer.batches.train) / max(now - epoch_began, 1e-9)
-            eta = (now - began) / (done - first) * (last - done)
-            report = Epoch(done, last, loss, speed, now - began, eta)
-            stop = any([monitor.on_epoch(report, None) for monitor in run.monitors])  # noqa: C419 - ask all
-            if checkpoint.due():
-                checkpoint.save(trainer.state(), done)
+        run_epochs(trainer, run, Checkpoint(run, self.data_digest_, given, dict(self._stored_parameters())))
 
     @property
     def passes(self) -> int:
         """Over the training data, where `epochs` does not say."""
         return self.epochs or PASSES[self.start]
 
-    def _settings(self) -> Settings:
-        return Settings(
+    def _settings(self) -> TextSettings:
+        return TextSettings(
             factors=self.factors,
             fusion=self.fusion,
             learning_rate=self.learning_rate,
@@ -224,8 +206,7 @@ class BPERPlus(Model):
     def _encoder(self) -> Encoder:
         return Encoder.find(self.encoder, pooling=self.pooling, max_length=self.max_length, network=self.network)
 
-    def _keep(self, arrays: Arrays, features: Floats) -> None:
-        """Take over what was learned."""
+    def _set_learned(self, arrays: Arrays, features: Floats) -> None:
         self.user_factors_, self.item_factors_ = arrays["user_factors"], arrays["item_factors"]
         self.explanation_by_user_ = arrays["explanation_by_user"]
         self.explanation_by_item_ = arrays["explanation_by_item"]
@@ -268,8 +249,6 @@ class BPERPlus(Model):
             raise ArtifactError(f"encoder {self.encoder!r} is not the one the model was fitted with; fit again")
         if not len(self.encoder_weights_):
             return preparation.apply(encoder(texts))
-        from whyrank.text.finetune import TunedEncoder
-
         tuned = TunedEncoder(encoder, self.trainable_layers)
         tuned.weights = self.encoder_weights_
         return preparation.apply(tuned.encode(texts))
@@ -281,12 +260,12 @@ class BPERPlus(Model):
             values = getattr(self, f"{name}_")
             more = features if name == "explanation_features" else np.zeros((new, *values.shape[1:]), np.float32)
             setattr(self, f"{name}_", np.concatenate([values, more]))
-        self._warm_up(np.arange(old, old + new), np.flatnonzero(catalog.popularity))
+        self._borrow(np.arange(old, old + new), np.flatnonzero(catalog.popularity))
         if new:
             self._took_in(hashlib.sha256(repr((ids, texts)).encode() + features.tobytes()).hexdigest())
         self._forget()
 
-    def _warm_up(self, cold: NDArray[np.int64], warm: NDArray[np.int64]) -> None:
+    def _borrow(self, cold: NDArray[np.int64], warm: NDArray[np.int64]) -> None:
         """Give explanations without triplets ID factors and biases of those that say nearly the same."""
         if not len(cold) or not len(warm):
             return
@@ -306,7 +285,7 @@ class BPERPlus(Model):
         for side, relation in zip(SIDES, (catalog.user_explanations, catalog.item_explanations), strict=True):
             known = getattr(self, f"{side}_factors_")
             fresh = relation.take(np.arange(len(known), relation.rows))
-            found = training.fold_in(storage, side, fresh, training.Settings(seed=self.seed))
+            found = training.fold_in(storage, side, fresh, training.FactorSettings(seed=self.seed))
             setattr(self, f"{side}_factors_", np.vstack([known, found]))
 
     # -- scoring -------------------------------------------------------------------------------------------------------

@@ -92,16 +92,11 @@ class COUNTS(EvidenceModel):
         self.strengths_: Scales = candidates[0]
         if len(candidates) == 1:
             return
-        catalog = self.catalog_
         learn, check = held_out(train, validation)
-        check, self.catalog_ = sampled(check), Catalog.of(learn, quotes=False)
-        try:
-            scores = []
-            for self.strengths_ in candidates:
-                scores.append(quality(self, check))
-        finally:
-            self.catalog_ = catalog
-            self._forget()
+        view, check = self._view(Catalog.of(learn, quotes=False)), sampled(check)
+        scores = []
+        for view.strengths_ in candidates:
+            scores.append(quality(view, check))
         self.strengths_ = candidates[int(np.argmax(scores))]
 
     def shapes(self) -> dict[str, Shape]:

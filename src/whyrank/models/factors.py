@@ -15,7 +15,7 @@ from whyrank.errors import ParameterError
 from whyrank.models.base import Model, Shape, require_triplets
 from whyrank.models.parameters import parameter, seed_parameter
 from whyrank.ranking.form import Floats
-from whyrank.training import Pass, Run, Settings, Storage, Table, fold_in, grow, train
+from whyrank.training import FactorSettings, Pass, Run, Storage, Table, fold_in, grow, train
 
 
 @dataclass(kw_only=True, eq=False)
@@ -67,26 +67,21 @@ class FactorModel(Model):
         raise NotImplementedError
 
     def _fit(self, train_: Triplets, run: Run, validation: Triplets | None) -> None:
-        self._learn(train_, self.settings(run), run, None)
+        self._learn(train_, self.settings(), run, None)
 
-    def _learn(self, triplets: Triplets, settings: Settings, run: Run, start: Storage | None) -> None:
-        learned = train(
-            self.tables(triplets),
-            self.passes(triplets),
-            settings,
-            records=triplets.record_explanations.indptr,
-            start=start,
-            monitors=run.monitors,
-            checkpoint=run.checkpoint,
-            resume=run.resume,
-        )
+    def _learn(self, triplets: Triplets, settings: FactorSettings, run: Run, start: Storage | None) -> None:
+        tables, passes = self.tables(triplets), self.passes(triplets)
+        records = triplets.record_explanations.rows_of_entries().astype(np.int64)
+        self._set_tables(train(tables, passes, settings, run, records=records, start=start))
+
+    def _set_tables(self, learned: Storage) -> None:
         for table, (factors, bias) in self.layout.items():
             setattr(self, f"{factors}_", learned.factors(table).copy())
             if bias is not None:
                 setattr(self, f"{bias}_", learned.bias(table).copy())
 
-    def settings(self, run: Run) -> Settings:
-        return Settings(
+    def settings(self) -> FactorSettings:
+        return FactorSettings(
             learning_rate=self.learning_rate,
             regularization=self.regularization,
             epochs=self.epochs,
@@ -96,7 +91,6 @@ class FactorModel(Model):
             schedule=self.schedule,
             factor_range=self.factor_range,
             shards=self.shards,
-            threads=run.threads,
         )
 
     def partial_fit(self, new: Triplets, epochs: int = 50, run: Run | None = None) -> Self:
@@ -110,11 +104,17 @@ class FactorModel(Model):
         catalog = self.catalog_.grown(new, explanations=True)
         triplets = in_terms_of(new, catalog)
         start = grow(self._storage(), self.tables(triplets), self.seed, self.factor_range)
-        self._learn(triplets, replace(self.settings(run), epochs=epochs), run, start)
+        self._learn(triplets, replace(self.settings(), epochs=epochs), run, start)
         self.catalog_ = catalog
         self._took_in(new.digest())
         self._forget()
         return self
+
+    def seen_at(self, learned: Storage) -> Self:
+        """The model as tables that are still being learned make it; it is another object, and holds copies."""
+        view = self._view(self.catalog_)
+        view._set_tables(learned)
+        return view
 
     def _storage(self) -> Storage:
         """The fitted tables as the engine holds them."""
@@ -137,7 +137,7 @@ class FactorModel(Model):
             factors, bias = self.layout[side]
             known = getattr(self, f"{factors}_")
             fresh = relation.take(np.arange(len(known), relation.rows))
-            rows = fold_in(storage, self.folds[side], fresh, self.settings(Run()))
+            rows = fold_in(storage, self.folds[side], fresh, self.settings())
             setattr(self, f"{factors}_", np.vstack([known, rows]))
             if bias is not None:
                 old = getattr(self, f"{bias}_")

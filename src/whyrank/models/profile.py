@@ -12,10 +12,10 @@ is left out of the profiles and counts that predict it.
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -30,26 +30,29 @@ from whyrank.kernels.evidence import Strength
 from whyrank.kernels.metrics import hits
 from whyrank.models.base import Shape
 from whyrank.models.counts import EvidenceModel, held_out, quality, sampled
-from whyrank.models.courses import Checkpoint, Course, Work, race
-from whyrank.models.parameters import parameter, seed_parameter
+from whyrank.models.parameters import parameter, seed_parameter, values
 from whyrank.ranking.evidence import similar_items
 from whyrank.ranking.form import Block, Floats, Numbers
 from whyrank.ranking.rank import rank_items
-from whyrank.training import Epoch, Run
-from whyrank.training.records import ALL, Records, Side, Source
-from whyrank.training.softmax import START, SoftmaxSettings, SoftmaxTraining, State, Task
-from whyrank.training.vectors import Words
+from whyrank.training import Run
+from whyrank.training.candidates import CandidateTrainer
+from whyrank.training.checkpoint import Arrays, Checkpoint
+from whyrank.training.loop import EarlyStopping, run_epochs
+from whyrank.training.records import ALL, RecordsInMemory, Side, Source
+from whyrank.training.softmax import START, SoftmaxSettings, SoftmaxTask, SoftmaxTraining
+from whyrank.training.vectors import EntryWords
 
-# Penalties that race for an epoch or a part of it: (of vectors, of words' vectors); as many with words as without.
-RACE_WITH_WORDS = ((1e-4, 1e-4), (3e-3, 3e-5))
-RACE = ((1e-4, 0.0), (1e-3, 0.0))
-RACED = 65536  # records of the race at least, and at least a quarter of all
+# Candidates for penalties: (of vectors, of words' vectors); as many with words as without.
+PENALTIES_WITH_WORDS = ((1e-4, 1e-4), (3e-3, 3e-5))
+PENALTIES = ((1e-4, 0.0), (1e-3, 0.0))
+COMPARED = 65536  # records after which candidates are compared at least, and at least a quarter of all
 FALL = 0.995  # training ends when validation falls below this part of its best
 CHECKED = 4000  # validation records that decide
-ASKED = 2000  # validation users that decide of items
+VALIDATION_USERS = 2000  # that decide of items
 ITEM_SAMPLE = 2048  # items that stand for a larger pool in each step
 PATIENCE = 3  # epochs without a better ranking of items after which it is enough
 ITEMS_SEEN = 256  # of a user that stand for all in a step, so that an epoch's time grows with records only
+SAID = 2048  # of what a user or an item has said, likewise
 STEPS = 100  # batches are smaller than asked for where an epoch would otherwise have fewer steps
 MANY_STEPS = 175  # and larger than the usual 512 records where it would have more than these, up to LARGEST
 LARGEST = 8192
@@ -71,40 +74,53 @@ class Profile(EvidenceModel):
     words: bool = parameter(True, "use the words of explanations")
     seed: int = seed_parameter()
 
-    stages: ClassVar[dict[str, int]] = {"reasons": len(RACE)}  # how many courses start in each
+    stages: ClassVar[tuple[str, ...]] = ("reasons",)  # what is trained in turn
 
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
-        """Stage by stage: of several courses the one that is best after its start goes on until it is over.
-
-        A monitor stops a stage, during the race as soon as it is decided, and is asked again in the next.
-        """
-        saved = Checkpoint.of(self, train, validation, run)
+        """Stage by stage; a monitor stops a stage, as soon as its candidates are compared."""
+        digests = (train.digest(), validation.digest() if validation else "")
+        checkpoint = Checkpoint(run, self.id, values(self), digests)
         learn, check = held_out(train, validation)
-        catalog, self.catalog_ = self.catalog_, Catalog.of(learn, quotes=False)
-        for stage, racers in self.stages.items():
-            work = self.work(stage, learn, check, run)
-            course = saved.course(work, stage) or race(work, racers)
-            saved.keep(stage, course)
-            while not (course.over or work.stopped):
-                work.go_on(course)
-                saved.keep(stage, course)
-            self.keep_stage(stage, course.best)
-        self.catalog_ = catalog
-        self._forget()
+        catalog = Catalog.of(learn, quotes=False)
+        for stage in self.stages:
+            trainer = self.trainer(stage, learn, check, catalog, run)
+            run_epochs(trainer, run, checkpoint, stage)
+            self.set_stage(stage, trainer.best)
 
-    def task(self, source: Source, popularity: NDArray[np.int64], words: Words | None) -> Task:
-        """Predict a record's explanations from what else the user says and what else is said of the item."""
-        pool = len(popularity)
-        return Task(source, popularity, (pool, pool), True, words, (words, words))
-
-    def work(self, stage: str, learn: Triplets, check: Triplets, run: Run) -> Work:
-        """What a stage of the fit does."""
+    def trainer(self, stage: str, learn: Triplets, check: Triplets, catalog: Catalog, run: Run) -> CandidateTrainer:
+        """What trains a stage; `catalog` is that of the records to learn from."""
         words = word_rows(learn.text_of(np.arange(len(learn.explanations)))) if self.words else None
-        return Reasons(self, self.task(reason_records(learn), learn.popularity, words), sampled(check, CHECKED), run)
+        task = self.task(reason_records(learn), learn.popularity, words)
+        return self.reason_trainer(task, catalog, sampled(check, CHECKED), run)
 
-    def keep_stage(self, stage: str, state: State) -> None:
+    def task(self, source: Source, popularity: NDArray[np.int64], words: EntryWords | None) -> SoftmaxTask:
+        """Predict a record's explanations from what else the user says and what else people say about the item."""
+        pool = len(popularity)
+        return SoftmaxTask(source, popularity, (pool, pool), True, words, (words, words))
+
+    def reason_trainer(self, task: SoftmaxTask, catalog: Catalog, check: Triplets, run: Run) -> CandidateTrainer:
+        """Every penalty for an epoch (of many records: a quarter), the best one until validation falls."""
+        settings = self.settings(task.source.records, run)
+        penalties = PENALTIES if task.words is None else PENALTIES_WITH_WORDS
+
+        def make(candidate: int) -> SoftmaxTraining:
+            penalty, word_penalty = penalties[candidate]
+            return SoftmaxTraining(task, replace(settings, penalty=penalty, word_penalty=word_penalty))
+
+        def measure(learned: Arrays) -> float:
+            view = self._view(catalog)
+            view.set_stage("reasons", learned)
+            return quality(view, check)
+
+        steps = comparison_steps(task.source.records, settings)
+        stopping = partial(EarlyStopping, fall=FALL)
+        return CandidateTrainer(make, measure, stopping, self.epochs, candidates=len(penalties), start_steps=steps)
+
+    def set_stage(self, stage: str, learned: Arrays) -> None:
         """Take what a stage has learned."""
-        self._keep(state)
+        self.vectors_, self.bias_, self.strengths_ = learned["keys"], learned["bias"], learned["theta"]
+        self.user_inputs_, self.item_inputs_ = learned["first"], learned["second"]
+        self._forget()
 
     def settings(self, records: int, run: Run) -> SoftmaxSettings:
         return SoftmaxSettings(
@@ -114,32 +130,6 @@ class Profile(EvidenceModel):
             seed=self.seed,
             threads=run.threads,
         )
-
-    def epoch(
-        self,
-        training: SoftmaxTraining,
-        run: Run,
-        of: int,
-        steps: int | None = None,
-        *,
-        curve: str = "loss",
-        racer: int = 0,
-    ) -> bool:
-        """An epoch of a training (or its rest, or so many steps of it); whether monitors want to stop after it."""
-        begin, before = time.perf_counter(), training.done
-        loss = training.epoch(steps)
-        if training.done:
-            return False
-        seconds = time.perf_counter() - begin
-        updates = training.task.source.entries * (1 - before / training.task.source.records) / seconds
-        epoch = Epoch(training.epochs, of, loss, updates, seconds, seconds * (of - training.epochs), curve, racer)
-        return any([monitor.on_epoch(epoch, None) for monitor in run.monitors])  # noqa: C419 - ask all
-
-    def _keep(self, state: State) -> None:
-        self.vectors_, self.bias_ = state.keys, state.bias
-        self.user_inputs_, self.item_inputs_ = state.inputs
-        self.strengths_ = state.theta
-        self._forget()
 
     # -- scoring -------------------------------------------------------------------------------------------------------
 
@@ -188,25 +178,39 @@ class ProfileJ(Profile):
 
     item_epochs: int = parameter(12, "passes for items at most; it stops when validation no longer rises", at_least=1)
 
-    stages: ClassVar[dict[str, int]] = {"reasons": len(RACE), "items": 1}
+    stages: ClassVar[tuple[str, ...]] = ("reasons", "items")
 
-    def work(self, stage: str, learn: Triplets, check: Triplets, run: Run) -> Work:
+    def trainer(self, stage: str, learn: Triplets, check: Triplets, catalog: Catalog, run: Run) -> CandidateTrainer:
         if stage == "reasons":
-            return super().work(stage, learn, check, run)
+            return super().trainer(stage, learn, check, catalog, run)
         popularity = np.bincount(learn.record_item, minlength=len(learn.items))
-        return Items(self, item_task(item_records(learn), popularity), Asked.of(check.user_items), run)
+        task = item_task(item_records(learn), popularity)
+        return self.item_trainer(task, catalog, ValidationUsers.of(check.user_items), run)
 
-    def keep_stage(self, stage: str, state: State) -> None:
-        (self._keep_items if stage == "items" else self._keep)(state)
+    def item_trainer(self, task: SoftmaxTask, catalog: Catalog, check: ValidationUsers, run: Run) -> CandidateTrainer:
+        """One setting, until validation no longer rises."""
+        settings = self.item_settings(task.source.records, run)
+
+        def measure(learned: Arrays) -> float:
+            view = self._view(catalog)
+            view.set_stage("items", learned)
+            return item_quality(view, check)
+
+        stopping = partial(EarlyStopping, patience=PATIENCE)
+        make = lambda candidate: SoftmaxTraining(task, settings)  # noqa: E731
+        return CandidateTrainer(make, measure, stopping, self.item_epochs, curve="item_loss")
+
+    def set_stage(self, stage: str, learned: Arrays) -> None:
+        if stage == "reasons":
+            super().set_stage(stage, learned)
+            return
+        self.item_vectors_, self.item_bias_ = learned["keys"], learned["bias"]
+        self.item_by_item_inputs_ = learned["first"]
+        self._forget()
 
     def item_settings(self, records: int, run: Run) -> SoftmaxSettings:
         """Items need more room than reasons: twice the factors, and a larger sample of the pool."""
         return replace(self.settings(records, run), factors=2 * self.factors, sample=ITEM_SAMPLE)
-
-    def _keep_items(self, state: State) -> None:
-        self.item_vectors_, self.item_bias_ = state.keys, state.bias
-        self.item_by_item_inputs_ = state.inputs[0]
-        self._forget()
 
     def _grow(self, catalog: Catalog) -> None:
         """New items get the mean vectors of the known items most like them, by what is said of them."""
@@ -240,105 +244,50 @@ class ProfileJ(Profile):
         return np.hstack([x, np.ones((len(users), 1), np.float32)])
 
 
-class Reasons:
-    """Every penalty runs for an epoch (of many records: a quarter), the best one on until validation falls."""
-
-    def __init__(self, model: Profile, task: Task, check: Triplets, run: Run) -> None:
-        self.model, self.task, self.check, self.run = model, task, check, run
-        self.settings, self.stopped = model.settings(task.source.records, run), False
-        self.penalties = RACE if self.task.words is None else RACE_WITH_WORDS
-
-    def training(self, racer: int) -> SoftmaxTraining:
-        penalty, word_penalty = self.penalties[racer]
-        return SoftmaxTraining(self.task, replace(self.settings, penalty=penalty, word_penalty=word_penalty))
-
-    def start(self, racer: int) -> Course:
-        training = self.training(racer)
-        steps = race_steps(self.task.source.records, self.settings)
-        self.stopped |= self.model.epoch(training, self.run, self.model.epochs, steps, racer=racer)
-        state, epochs = training.state(), training.epochs
-        return Course(training, state, self._quality(state), epochs, epochs >= self.model.epochs, racer)
-
-    def go_on(self, course: Course) -> None:
-        self.stopped |= self.model.epoch(course.training, self.run, self.model.epochs, racer=course.racer)
-        now = course.training.state()
-        score = self._quality(now)
-        fallen = score < FALL * course.score and course.training.epochs > 1
-        if score > course.score:
-            course.best, course.score, course.when = now, score, course.training.epochs
-        course.over = fallen or course.training.epochs >= self.model.epochs
-
-    def _quality(self, state: State) -> float:
-        self.model.keep_stage("reasons", state)
-        return quality(self.model, self.check)
+def comparison_steps(records: int, settings: SoftmaxSettings) -> int:
+    """After how many steps it is decided which candidate goes on."""
+    return -(-max(COMPARED, records // 4) // settings.batch)
 
 
-class Items:
-    """One training of item ranking, until validation no longer rises."""
-
-    def __init__(self, model: ProfileJ, task: Task, check: Asked, run: Run) -> None:
-        self.model, self.task, self.check, self.run = model, task, check, run
-        self.settings, self.stopped = model.item_settings(task.source.records, run), False
-
-    def training(self, racer: int) -> SoftmaxTraining:
-        return SoftmaxTraining(self.task, self.settings)
-
-    def start(self, racer: int) -> Course:
-        training = self.training(racer)
-        return Course(training, training.state(), -1.0, 0, over=False)
-
-    def go_on(self, course: Course) -> None:
-        self.stopped |= self.model.epoch(course.training, self.run, self.model.item_epochs, curve="item_loss")
-        now = course.training.state()
-        self.model.keep_stage("items", now)
-        score = item_quality(self.model, self.check)
-        if score > course.score:
-            course.best, course.score, course.when = now, score, course.training.epochs
-        course.over = course.training.epochs >= min(self.model.item_epochs, course.when + PATIENCE)
-
-
-def race_steps(records: int, settings: SoftmaxSettings) -> int:
-    """After how many steps it is decided which racer goes on."""
-    return -(-max(RACED, records // 4) // settings.batch)
-
-
-class Asked(NamedTuple):
+class ValidationUsers(NamedTuple):
     """A fixed sample of validation users, by number, and their validation items, user by user."""
 
     users: Numbers
     relevant: CSR
 
     @classmethod
-    def of(cls, relevant: CSR) -> Asked:
+    def of(cls, relevant: CSR) -> ValidationUsers:
         users = np.flatnonzero(relevant.sizes()).astype(np.int32)
-        users = np.sort(np.random.default_rng(0).permutation(users)[:ASKED])
+        users = np.sort(np.random.default_rng(0).permutation(users)[:VALIDATION_USERS])
         return cls(users, relevant.take(users))
 
 
-def item_quality(model: ProfileJ, check: Asked, k: int = 10) -> float:
+def item_quality(model: ProfileJ, check: ValidationUsers, k: int = 10) -> float:
     """ndcg_paper@k of items, by which training is stopped."""
     ranked = rank_items(model, check.users, k).numbers
     found = hits(ranked, *check.relevant[:2])
     return float((found / np.log2(np.arange(2, ranked.shape[1] + 2))).sum(1).mean()) if len(check.users) else 0.0
 
 
-def reason_records(learn: Triplets) -> Records:
-    """Records with what their user and their item have said of them."""
+def reason_records(learn: Triplets) -> RecordsInMemory:
+    """Records with what else their user says and what else people say about their item, of very much some."""
     own = learn.record_explanations
     user, item = (learn.record_user, learn.user_explanations), (learn.record_item, learn.item_explanations)
-    return Records(own, (Side(*user, own), Side(*item, own)))
+    return RecordsInMemory(own, (Side(*user, own), Side(*item, own)), SAID)
 
 
-def item_records(learn: Triplets) -> Records:
+def item_records(learn: Triplets) -> RecordsInMemory:
     """Records with the user's items (what the user says was tried and did not help), of very many some."""
     alone = np.arange(learn.records + 1, dtype=np.int64)
     item = CSR(alone, learn.record_item, np.ones(learn.records, np.int32))
-    return Records(item, (Side(learn.record_user, learn.user_items, item), Side.none(learn.records)), ITEMS_SEEN)
+    return RecordsInMemory(
+        item, (Side(learn.record_user, learn.user_items, item), Side.none(learn.records)), ITEMS_SEEN
+    )
 
 
-def item_task(source: Source, popularity: NDArray[np.int64]) -> Task:
+def item_task(source: Source, popularity: NDArray[np.int64]) -> SoftmaxTask:
     """Predict a record's item from the user's other items."""
-    return Task(source, popularity, (len(popularity), 0), False)
+    return SoftmaxTask(source, popularity, (len(popularity), 0), False)
 
 
 def profiles(
@@ -360,14 +309,14 @@ def profiles(
     return x
 
 
-def word_rows(texts: pl.Series, least: int = 2) -> Words | None:
+def word_rows(texts: pl.Series, least: int = 2) -> EntryWords | None:
     """The words of every text that stand in at least `least` of them; None where there are none."""
     tokens = [sorted(set(re.findall(r"\w+", text.lower()))) for text in texts]
     seen = Counter(word for each in tokens for word in each)
     numbers = {word: number for number, word in enumerate(sorted(word for word in seen if seen[word] >= least))}
     if not numbers:
         return None
-    kept = [[numbers[word] for word in each if word in numbers] for each in tokens]
-    rows = np.repeat(np.arange(len(kept)), [len(each) for each in kept])
-    columns = np.array([word for each in kept for word in each], np.int64)
-    return Words(CSR.from_pairs(rows, columns, len(kept), len(numbers)), len(numbers))
+    known = [[numbers[word] for word in each if word in numbers] for each in tokens]
+    rows = np.repeat(np.arange(len(known)), [len(each) for each in known])
+    columns = np.array([word for each in known for word in each], np.int64)
+    return EntryWords(CSR.from_pairs(rows, columns, len(known), len(numbers)), len(numbers))

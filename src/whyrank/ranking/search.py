@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whyrank.crew import standing_crew
 from whyrank.errors import ParameterError
 from whyrank.kernels import layout as kernels
 from whyrank.kernels import sums, topn
@@ -24,6 +23,7 @@ from whyrank.ranking.ceilings import Ceilings
 from whyrank.ranking.form import Bonus
 from whyrank.ranking.layout import Keys, Layout, Share, View
 from whyrank.ranking.request import Candidates, Request, check_rows, check_size, jobs_of
+from whyrank.thread_pool import shared_thread_pool
 
 USUAL = 10  # explanations that are asked for, as far as speed is concerned
 MANY = 1024  # queries of one call that are worth a layout of their own for a filter or a boost
@@ -395,4 +395,4 @@ def _share(
     if threads == 1 or pieces < 2:
         return [work(0, count)]
     cuts = np.linspace(0, count, pieces + 1).astype(int).tolist()
-    return standing_crew(threads).run([partial(work, first, last) for first, last in pairwise(cuts)])
+    return shared_thread_pool(threads).run([partial(work, first, last) for first, last in pairwise(cuts)])

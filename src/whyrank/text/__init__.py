@@ -1,4 +1,4 @@
-"""Texts as vectors, and what BPER+ learns from them."""
+"""Texts as vectors."""
 
 from whyrank.text.encoder import Encoder
 from whyrank.text.weights import find_weights

@@ -1,11 +1,9 @@
-"""A run's state on disk: written aside and renamed, so that there is always a whole one."""
+"""The state of a training run in a file: written aside and renamed, so that there is always a whole one."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +15,55 @@ from safetensors.numpy import save_file
 from whyrank.atomic import new_file
 from whyrank.data.csr import CSR
 from whyrank.errors import ArtifactError
-from whyrank.training.monitor import Monitor
-from whyrank.training.passes import Pass, Settings, Table
-from whyrank.training.storage import Storage
+from whyrank.training.run import Run
 
-FORMAT = "whyrank-checkpoint-2"
+Arrays = dict[str, NDArray[Any]]
+FORMAT = "whyrank-checkpoint-3"
 
 
-def fingerprint(
-    tables: Mapping[str, Table], passes: Sequence[Pass], settings: Settings, records: object, start: Storage | None
-) -> str:
-    """A hash of all that decides the result; threads and the place of the checkpoint do not."""
-    chosen = asdict(settings)
-    for name in ("threads", "checkpoint_seconds", *(["epochs"] if settings.schedule == "constant" else [])):
-        del chosen[name]
-    digest = hashlib.sha256(json.dumps(chosen, sort_keys=True).encode())
-    for part in (*tables.items(), *passes, records, None if start is None else start.values):
-        _feed(digest, part)
+class Checkpoint:
+    """The arrays of a fit's stages by name, and those of its monitors; without a path it saves nothing.
+
+    `decides` is all that the result depends on: the checkpoint of other data or settings is refused.
+    """
+
+    def __init__(self, run: Run, *decides: object) -> None:
+        self.path, self.monitors, self.fingerprint, self.arrays = run.checkpoint, run.monitors, "", Arrays()
+        if self.path is None:
+            return
+        self.fingerprint = fingerprint(*decides)
+        if run.resume:
+            self.arrays = read_arrays(self.path, self.fingerprint)
+            for index, monitor in enumerate(self.monitors):
+                self.read(monitor.restore, f"monitor{index}")
+
+    def read(self, restore: Any, name: str) -> bool:
+        """Hand what was saved under a name to a method that takes it up; whether there was anything."""
+        found = part_of(self.arrays, name)
+        if found:
+            try:
+                restore(found)
+            except (ValueError, KeyError, IndexError, TypeError) as error:
+                raise _damaged(self.path, error) from error
+        return bool(found)
+
+    def save(self, name: str, state: Mapping[str, NDArray[Any]]) -> None:
+        """Write a stage's state, beside those of other stages, over what was there."""
+        if self.path is None:
+            return
+        self.arrays = {key: array for key, array in self.arrays.items() if not key.startswith(f"{name}.")}
+        self.arrays |= {f"{name}.{key}": array for key, array in state.items()}
+        for index, monitor in enumerate(self.monitors):
+            self.arrays |= {f"monitor{index}.{key}": array for key, array in monitor.state().items()}
+        whole = {key: np.ascontiguousarray(array) for key, array in self.arrays.items()}
+        with new_file(self.path) as aside:
+            save_file(whole, aside, {"format": FORMAT, "fingerprint": self.fingerprint, "names": _names(whole)})
+
+
+def fingerprint(*decides: object) -> str:
+    """A hash of arrays, dataclasses, tuples, mappings and plain values."""
+    digest = hashlib.sha256()
+    _feed(digest, decides)
     return digest.hexdigest()
 
 
@@ -41,9 +71,12 @@ def _feed(digest: hashlib._Hash, value: object) -> None:
     if isinstance(value, np.ndarray):
         digest.update(f"{value.dtype.str}{value.shape}".encode())
         digest.update(np.ascontiguousarray(value).data)
-    elif isinstance(value, (tuple, CSR)):
+    elif isinstance(value, (tuple, list, CSR)):
+        digest.update(str(len(value)).encode())
         for part in value:
             _feed(digest, part)
+    elif isinstance(value, Mapping):
+        _feed(digest, sorted(value.items()))
     elif hasattr(value, "__dataclass_fields__"):
         for name in value.__dataclass_fields__:
             _feed(digest, getattr(value, name))
@@ -51,39 +84,8 @@ def _feed(digest: hashlib._Hash, value: object) -> None:
         digest.update(repr(value).encode())
 
 
-def save(path: Path, storage: Storage, monitors: Sequence[Monitor], epoch: int, mark: str) -> None:
-    """Write the state after `epoch` epochs over `path`."""
-    arrays: dict[str, NDArray[np.generic]] = {"values": storage.values}
-    for index, monitor in enumerate(monitors):
-        arrays |= {f"monitor{index}.{name}": array for name, array in monitor.state().items()}
-    write_arrays(path, mark, arrays | {"epoch": np.array([epoch])})
-
-
-def load(path: Path, storage: Storage, monitors: Sequence[Monitor], mark: str, epochs: int) -> int:
-    """Take up the state of a checkpoint; the number of epochs done, 0 if there is no checkpoint."""
-    arrays = read_arrays(path, mark)
-    if not arrays:
-        return 0
-    try:
-        require_reachable(path, int(arrays["epoch"][0]), epochs)
-        storage.values[:] = arrays["values"]
-        for index, monitor in enumerate(monitors):
-            prefix = f"monitor{index}."
-            monitor.restore({name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)})
-        return int(arrays["epoch"][0])
-    except (ValueError, KeyError, IndexError) as error:
-        raise _damaged(path, error) from error
-
-
-def write_arrays(path: Path, mark: str, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-    """Arrays by name, over what was there; `mark` says what they belong to."""
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    with new_file(path) as aside:
-        save_file(whole, aside, {"format": FORMAT, "fingerprint": mark})
-
-
-def read_arrays(path: Path, mark: str) -> dict[str, NDArray[Any]]:
-    """What was written; nothing if there is no file."""
+def read_arrays(path: Path, mark: str) -> Arrays:
+    """What was saved; nothing if there is no file."""
     if not path.exists():
         return {}
     try:
@@ -93,9 +95,29 @@ def read_arrays(path: Path, mark: str) -> dict[str, NDArray[Any]]:
                 raise ArtifactError(f"{path}: not a checkpoint of this version; remove it or train without resume")
             if about.get("fingerprint") != mark:
                 raise ArtifactError(f"{path}: belongs to other data or settings; remove it or train without resume")
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+            if about.get("names") != _names(arrays):
+                raise ValueError("some of its arrays are missing")
+            return arrays
     except (SafetensorError, OSError, ValueError) as error:
         raise _damaged(path, error) from error
+
+
+def _names(arrays: Arrays) -> str:
+    return fingerprint(sorted(arrays))
+
+
+def part_of(arrays: Mapping[str, NDArray[Any]], name: str) -> Arrays:
+    """The arrays whose names start with `name.`, without it."""
+    return {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
+
+
+def set_arrays(to: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Copy saved arrays to where they came from; raises ValueError where they do not fit."""
+    for name, array in to.items():
+        if (arrays[name].shape, arrays[name].dtype) != (array.shape, array.dtype):
+            raise ValueError(f"{name} has the wrong size or type")
+        array[...] = arrays[name]
 
 
 def require_reachable(place: object, done: int, epochs: int) -> None:
@@ -106,5 +128,5 @@ def require_reachable(place: object, done: int, epochs: int) -> None:
         )
 
 
-def _damaged(path: Path, error: Exception) -> ArtifactError:
+def _damaged(path: Path | None, error: Exception) -> ArtifactError:
     return ArtifactError(f"{path}: damaged checkpoint ({error}); remove it or train without resume")

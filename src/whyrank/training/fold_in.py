@@ -7,16 +7,16 @@ from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
 from whyrank.kernels.fold_in import fold_in_rows
-from whyrank.kernels.negatives import Known, build_filters
+from whyrank.kernels.negatives import known_of
 from whyrank.kernels.rng import key_of
-from whyrank.training.passes import Settings
+from whyrank.training.settings import FactorSettings
 from whyrank.training.storage import Storage
 
 FOLD_DOMAIN = 8
 
 
 def fold_in(
-    storage: Storage, columns: str, positives: CSR, settings: Settings, epochs: int = 50
+    storage: Storage, columns: str, positives: CSR, settings: FactorSettings, epochs: int = 50
 ) -> NDArray[np.float32]:
     """(rows, factors) for new rows, each given by its positive columns in the table `columns` (counts are repeats).
 
@@ -27,11 +27,10 @@ def fold_in(
     repeated = np.repeat(positives.indices, positives.counts)
     table = storage.whole(columns)
     rows = np.zeros((positives.rows, table.shape[1]), np.float32)
-    known = Known(build_filters(positives.indptr, positives.indices), positives.indptr, positives.indices)
-    rate = settings.rate(1)
     fold_in_rows(
-        rows, table, repeats[positives.indptr], repeated, np.arange(len(table), dtype=np.int32), known,
-        storage.masks(storage.tables[columns].bias), storage.blocks, epochs, rate,
-        np.float32(1 - float(rate) * settings.regularization), key_of(settings.seed, FOLD_DOMAIN),
+        rows, table, repeats[positives.indptr], repeated, np.arange(len(table), dtype=np.int32),
+        known_of(positives.indptr, positives.indices),
+        storage.masks(storage.tables[columns].bias), storage.blocks, epochs, settings.rate(1),
+        settings.decay(1), key_of(settings.seed, FOLD_DOMAIN),
     )  # fmt: skip
     return rows[:, : storage.width]

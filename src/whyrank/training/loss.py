@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
-from whyrank.kernels.negatives import Known, build_filters, draw_negatives
+from whyrank.kernels.negatives import draw_negatives, known_of
 from whyrank.kernels.rng import draw_many, key_of
-from whyrank.training.passes import PairwisePass, Pass, positives
+from whyrank.training.passes import Pass
 from whyrank.training.storage import Storage
 
 SAMPLE_DOMAIN = 7
@@ -31,29 +31,11 @@ class SampleLoss:
     def mean(self) -> float:
         total = 0.0
         for one, (numbers, negatives) in zip(self.passes, self.samples, strict=True):
-            kept = negatives >= 0
-            if kept.any():
-                r = self._differences(one, {k: v[kept] for k, v in numbers.items()}, negatives[kept])
-                total += one.weight * float(np.logaddexp(0, -r).mean())
+            drawn = negatives >= 0
+            if drawn.any():
+                r = one.differences(self.storage, {k: v[drawn] for k, v in numbers.items()}, negatives[drawn])
+                total += one.weight * float(np.logaddexp(0, -r.astype(np.float64)).mean())
         return total
-
-    def _differences(
-        self, one: Pass, numbers: dict[str, NDArray[np.int32]], negatives: NDArray[np.int32]
-    ) -> NDArray[np.float64]:
-        def gap(name: str, width: int) -> NDArray[np.float32]:
-            whole = self.storage.whole(name)[:, :width]
-            return np.asarray(whole[numbers[name]] - whole[negatives])
-
-        width = self.storage.width
-        first = self.storage.factors(one.tables[0])[numbers[one.tables[0]]]
-        if isinstance(one, PairwisePass):
-            gaps = gap(one.columns, width + 1)
-            return np.asarray((first * gaps[:, :width]).sum(1) + gaps[:, width], np.float64)
-        second = self.storage.factors(one.items)[numbers[one.items]]
-        if one.form == "cd":
-            return np.asarray((first * second * gap(one.explanations[0], width)).sum(1), np.float64)
-        by_user, by_item = (gap(name, width) for name in one.explanations)
-        return np.asarray((first * by_user + second * by_item).sum(1), np.float64)
 
 
 def key_of_pass(seed: int, number: int) -> np.uint64:
@@ -67,14 +49,11 @@ def chosen_triplets(key: np.uint64, triplets: int) -> NDArray[np.int64]:
 
 def negatives_of(rows: NDArray[np.int32], known: CSR, columns: int, key: np.uint64) -> NDArray[np.int32]:
     """A column for each row that it does not know."""
-    filters = Known(build_filters(known.indptr, known.indices), known.indptr, known.indices)
-    return draw_negatives(rows, np.arange(columns, dtype=np.int32), filters, key)
+    return draw_negatives(rows, np.arange(columns, dtype=np.int32), known_of(known.indptr, known.indices), key)
 
 
 def _sample(storage: Storage, one: Pass, key: np.uint64) -> Sample:
     chosen = chosen_triplets(key, one.triplets)
-    pairwise = isinstance(one, PairwisePass)
-    rows = one.positive_rows if isinstance(one, PairwisePass) else one.record_explanations.rows_of_entries()
-    column = one.tables[1] if pairwise else one.tables[2]
-    negatives = negatives_of(rows[chosen], one.known, storage.tables[column].rows, key)
-    return {name: array[chosen] for name, array in positives(one).items()}, negatives
+    columns = storage.tables[one.column_tables[-1]].rows
+    negatives = negatives_of(one.known_rows[chosen], one.known, columns, key)
+    return {name: array[chosen] for name, array in one.positives.items()}, negatives

@@ -1,20 +1,31 @@
-"""What a model says to the engine: its tables, its passes over the training triplets, and the settings of a run."""
+"""What a model declares: the tables that it learns, and passes, which are losses over the training triplets.
+
+A pass owns all that depends on its form: its positives, what must not be drawn as a negative, its update of a block of
+positives and its score difference. Solvers, the loss and the cluster ask it and never look which kind it is.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
+from whyrank.kernels.negatives import Known
+from whyrank.kernels.pairwise import Rates, pairwise_task
+from whyrank.kernels.sequential import CD, PAIRWISE, PITF
+from whyrank.kernels.triple import Entries, TripleRates, triple_task
+from whyrank.training.settings import FactorSettings, require
 
 Ints = NDArray[np.int32]
+Floats = NDArray[np.float32]
+Counts = tuple[int, int]  # updates, and score differences out of range
 
 
 @dataclass(frozen=True)
@@ -28,6 +39,89 @@ class Table:
     factors: int
     bias: bool = False
     bias_start: NDArray[np.float32] | None = None
+
+
+class Tables(Protocol):
+    """Tables by name, as `storage.Storage` holds them."""
+
+    width: int
+
+    def whole(self, name: str) -> Floats: ...
+
+
+class Pass(Protocol):
+    """A loss -ln sigma(r) over the training triplets, one positive per triplet, against drawn negatives.
+
+    `tables[0]` is the table of its rows: its shards own their positives during a whole fit. `column_tables` are cut
+    anew every epoch; negatives come from the last of them. `weight` scales the gradient and not the regularization.
+    """
+
+    most_shards: ClassVar[int]  # by default: more would make an epoch read the large tables too often
+
+    @property
+    def weight(self) -> float: ...
+    @property
+    def tables(self) -> tuple[str, ...]: ...
+    @property
+    def column_tables(self) -> tuple[str, ...]: ...
+    @property
+    def bias_tables(self) -> tuple[str, ...]:
+        """Tables whose bias takes part in the score."""
+        ...
+
+    @property
+    def triplets(self) -> int: ...
+    @property
+    def positives(self) -> dict[str, Ints]:
+        """Table name -> the row of it that each training triplet stands for."""
+        ...
+
+    @property
+    def known(self) -> CSR:
+        """What is never drawn; `known_rows` has the row of each triplet there."""
+        ...
+
+    @property
+    def known_rows(self) -> Ints: ...
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The table of each role of `kernels.sequential`, empty where there is none; `kind` is the pass's there."""
+        ...
+
+    @property
+    def kind(self) -> int: ...
+    def rates(self, passes: Sequence[Pass], settings: FactorSettings, epoch: int) -> tuple[np.float32, ...]: ...
+    def update(self, tables: Sequence[Floats], block: BlockOfPositives, lanes: Lanes, rates: Any, key: Any) -> Counts:
+        """Learn from the positives of a block, in place."""
+        ...
+
+    def differences(self, tables: Tables, numbers: Mapping[str, Ints], negatives: Ints) -> NDArray[np.float32]:
+        """r for some positives, given by their rows in every table, each against its negative."""
+        ...
+
+
+@dataclass(frozen=True)
+class BlockOfPositives:
+    """The positives of a row shard whose columns are in one shard of each column table.
+
+    `columns` are numbers of columns in a two-way pass, and places in `entries` in a three-way one. `pool` are the
+    columns to draw from by their numbers among all, `here` their places in the table given.
+    """
+
+    rows: Ints
+    columns: Ints
+    entries: Entries
+    known: Known
+    pool: Ints
+    here: Ints
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """How rows lie in vectors: `masks` has ones where the factors are, and a one where a bias is that takes part."""
+
+    masks: Floats
+    blocks: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +139,56 @@ class PairwisePass:
     known: CSR
     weight: float = 1.0
 
+    most_shards: ClassVar[int] = 16
+
     @property
     def tables(self) -> tuple[str, ...]:
         return (self.rows, self.columns)
 
     @property
+    def column_tables(self) -> tuple[str, ...]:
+        return (self.columns,)
+
+    @property
+    def bias_tables(self) -> tuple[str, ...]:
+        return (self.columns,)
+
+    @property
     def triplets(self) -> int:
         return len(self.positive_columns)
+
+    @property
+    def positives(self) -> dict[str, Ints]:
+        return {self.rows: self.positive_rows, self.columns: self.positive_columns}
+
+    @property
+    def known_rows(self) -> Ints:
+        return self.positive_rows
+
+    @property
+    def kind(self) -> int:
+        return PAIRWISE
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return (self.rows, "", self.columns, self.columns, "", "")
+
+    def rates(self, passes: Sequence[Pass], settings: FactorSettings, epoch: int) -> Rates:
+        row, positive = (settings.decay(epoch, sharing(passes, name)) for name in self.tables)
+        bias = settings.decay(epoch, sum(self.columns in one.bias_tables for one in passes))
+        return Rates(settings.step(epoch, self.weight), row, positive, bias, settings.decay(epoch))
+
+    def update(self, tables: Sequence[Floats], block: BlockOfPositives, lanes: Lanes, rates: Any, key: Any) -> Counts:
+        return pairwise_task(
+            tables[0], tables[1], block.rows, block.columns, block.pool, block.here, block.known, lanes.masks,
+            lanes.blocks, Rates(*rates), np.uint64(key),
+        )  # fmt: skip
+
+    def differences(self, tables: Tables, numbers: Mapping[str, Ints], negatives: Ints) -> NDArray[np.float32]:
+        width, columns = tables.width, tables.whole(self.columns)
+        gaps = columns[numbers[self.columns]] - columns[negatives]
+        row = tables.whole(self.rows)[numbers[self.rows], :width]
+        return np.asarray((row * gaps[:, :width]).sum(1) + gaps[:, width])
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +207,8 @@ class TriplePass:
     record_explanations: CSR
     weight: float = 1.0
 
+    most_shards: ClassVar[int] = 4  # an epoch has shards**2 strata
+
     def __post_init__(self) -> None:
         if len(self.explanations) != {"cd": 1, "pitf": 2}.get(self.form):
             raise ParameterError(
@@ -81,8 +220,22 @@ class TriplePass:
         return (self.users, self.items, *self.explanations)
 
     @property
+    def column_tables(self) -> tuple[str, ...]:
+        return (self.items, self.explanations[0])
+
+    @property
+    def bias_tables(self) -> tuple[str, ...]:
+        return ()
+
+    @property
     def triplets(self) -> int:
         return len(self.record_explanations.indices)
+
+    @property
+    def positives(self) -> dict[str, Ints]:
+        records = self.known_rows
+        found = {self.users: self.record_user[records], self.items: self.record_item[records]}
+        return found | dict.fromkeys(self.explanations, self.record_explanations.indices)
 
     @cached_property
     def known(self) -> CSR:
@@ -95,119 +248,60 @@ class TriplePass:
         pool = int(said.indices.max(initial=0)) + 1
         return CSR.from_pairs(pair_of[said.rows_of_entries()], said.indices, len(distinct), pool).take(pair_of)
 
+    @property
+    def known_rows(self) -> Ints:
+        return self.record_explanations.rows_of_entries()
 
-Pass = PairwisePass | TriplePass
+    @property
+    def kind(self) -> int:
+        return CD if self.form == "cd" else PITF
 
+    @property
+    def roles(self) -> tuple[str, ...]:
+        first, *second = self.explanations
+        return (self.users, self.items, first, first, *(second * 2 or ("", "")))
 
-@dataclass(frozen=True)
-class Settings:
-    """How to train. The defaults of `learning_rate`, `regularization` and `epochs` are the paper's.
+    def rates(self, passes: Sequence[Pass], settings: FactorSettings, epoch: int) -> TripleRates:
+        user, item, positive = (settings.decay(epoch, sharing(passes, name)) for name in self.tables[:3])
+        return TripleRates(settings.step(epoch, self.weight), user, item, positive, settings.decay(epoch))
 
-    - `epoch_unit`: "triplets" visits every training triplet once an epoch, in random order (the paper draws as many
-      with replacement); "records" draws one explanation of every record an epoch, as the published code does.
-    - `schedule`: how the learning rate falls over the epochs: "constant", "linear" to zero, or "cosine" to zero.
-    - `factor_range`: factors start uniformly in +-factor_range.
-    - `solver`: "blocks", parallel; or "sequential", the paper's loop.
-    - `shards`: into how many parts "blocks" cuts each table; None: by table size. The result depends on it.
-    - `threads`: None: all processors. The result does not depend on it.
-    """
+    def update(self, tables: Sequence[Floats], block: BlockOfPositives, lanes: Lanes, rates: Any, key: Any) -> Counts:
+        users, items, by_user = tables[:3]
+        return triple_task(
+            users, items, by_user, tables[-1], self.form == "cd", block.columns, block.entries, block.pool, block.here,
+            block.known, lanes.masks, lanes.blocks, TripleRates(*rates), np.uint64(key),
+        )  # fmt: skip
 
-    learning_rate: float = 0.01
-    regularization: float = 0.01
-    epochs: int = 500
-    seed: int = 0
-    solver: Literal["blocks", "sequential"] = "blocks"
-    epoch_unit: Literal["triplets", "records"] = "triplets"
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
-    factor_range: float = 0.1
-    shards: int | None = None
-    threads: int | None = None
-    checkpoint_seconds: float = 30.0
-
-    def __post_init__(self) -> None:
-        _require(0 < self.learning_rate < math.inf, "learning_rate", self.learning_rate, "a number above 0")
-        _require(
-            0 <= self.regularization < math.inf,
-            "regularization",
-            self.regularization,
-            "a number of at least 0",
-        )
-        _require(
-            self.learning_rate * self.regularization < 1,
-            "regularization",
-            self.regularization,
-            "below 1 / learning_rate",
-        )
-        _require(self.epochs >= 0, "epochs", self.epochs, "a whole number of at least 0")
-        _require(0 <= self.factor_range < math.inf, "factor_range", self.factor_range, "a number of at least 0")
-        _require(self.shards is None or 1 <= self.shards <= 256, "shards", self.shards, "1 to 256")
-        _require(self.threads is None or self.threads >= 1, "threads", self.threads, "a whole number of at least 1")
-        for name, allowed in _CHOICES.items():
-            _require(getattr(self, name) in allowed, name, getattr(self, name), " or ".join(allowed))
-
-    def rate(self, epoch: int) -> np.float32:
-        """The learning rate of an epoch; epochs count from 1."""
-        done = (epoch - 1) / max(self.epochs, 1)
-        share = {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 + 0.5 * math.cos(math.pi * done)}[self.schedule]
-        return np.float32(self.learning_rate * share)
+    def differences(self, tables: Tables, numbers: Mapping[str, Ints], negatives: Ints) -> NDArray[np.float32]:
+        width = tables.width
+        user, item = (tables.whole(name)[numbers[name], :width] for name in (self.users, self.items))
+        gaps = [(t := tables.whole(name)[:, :width])[numbers[name]] - t[negatives] for name in self.explanations]
+        if self.form == "cd":
+            return np.asarray((user * item * gaps[0]).sum(1))
+        return np.asarray((user * gaps[0] + item * gaps[1]).sum(1))
 
 
-_CHOICES = {
-    "solver": ("blocks", "sequential"),
-    "epoch_unit": ("triplets", "records"),
-    "schedule": ("constant", "linear", "cosine"),
-}
-
-
-def _require(holds: bool, name: str, value: object, expected: str) -> None:
-    if not holds:
-        raise ParameterError(f"{name} = {value!r}: expected {expected}")
-
-
-def check(tables: Mapping[str, Table], passes: tuple[Pass, ...]) -> None:
+def check(tables: Mapping[str, Table], passes: Sequence[Pass]) -> None:
     """Raise ParameterError unless passes and tables fit together."""
-    _require(len(passes) > 0, "passes", 0, "at least one pass")
-    _require(len({table.factors for table in tables.values()}) == 1, "factors", "mixed", "the same in every table")
-    _require(all(table.factors >= 1 for table in tables.values()), "factors", 0, "a whole number of at least 1")
+    require(len(passes) > 0, "passes", 0, "at least one pass")
+    require(len({table.factors for table in tables.values()}) == 1, "factors", "mixed", "the same in every table")
+    require(all(table.factors >= 1 for table in tables.values()), "factors", 0, "a whole number of at least 1")
     for one in passes:
         missing = [name for name in one.tables if name not in tables]
-        _require(len(set(one.tables)) == len(one.tables), "tables", one.tables, "different tables in a pass")
-        _require(not missing, "tables", missing, "declared tables only")
-        _require(
-            one.triplets == passes[0].triplets,
-            "passes",
-            one.triplets,
-            "one positive per triplet in every pass",
-        )
-        _require(0 <= one.weight < math.inf, "weight", one.weight, "a number of at least 0")
-        for name, numbers in positives(one).items():
+        require(len(set(one.tables)) == len(one.tables), "tables", one.tables, "different tables in a pass")
+        require(not missing, "tables", missing, "declared tables only")
+        same = one.triplets == passes[0].triplets
+        require(same, "passes", one.triplets, "one positive per triplet in every pass")
+        require(0 <= one.weight < math.inf, "weight", one.weight, "a number of at least 0")
+        for name, numbers in one.positives.items():
             if len(numbers):
-                low, high = int(numbers.min()), int(numbers.max())
-                _require(
-                    low >= 0 and high < tables[name].rows,
-                    name,
-                    (low, high),
-                    f"numbers below {tables[name].rows}",
-                )
+                low, high, rows = int(numbers.min()), int(numbers.max()), tables[name].rows
+                require(low >= 0 and high < rows, name, (low, high), f"numbers below {rows}")
 
 
-def positives(one: Pass) -> dict[str, Ints]:
-    """Table name -> the row of it that each training triplet stands for."""
-    if isinstance(one, PairwisePass):
-        return {one.rows: one.positive_rows, one.columns: one.positive_columns}
-    records = one.record_explanations.rows_of_entries()
-    found = {one.users: one.record_user[records], one.items: one.record_item[records]}
-    return found | dict.fromkeys(one.explanations, one.record_explanations.indices)
-
-
-def sharing(passes: tuple[Pass, ...], table: str) -> int:
+def sharing(passes: Sequence[Pass], table: str) -> int:
     """In how many passes a triplet's own row of this table takes part.
 
     The paper's joint update regularizes such a row once a draw; separate passes give each its share.
     """
     return sum(table in one.tables for one in passes)
-
-
-def sharing_bias(passes: tuple[Pass, ...], table: str) -> int:
-    """In how many passes a triplet's own bias of this table takes part: those whose columns the table has."""
-    return sum(isinstance(one, PairwisePass) and one.columns == table for one in passes)

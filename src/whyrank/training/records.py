@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -16,8 +15,6 @@ from whyrank.kernels import profile as kernels
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 
-# A batch is cut into so many parts, whatever the number of threads: their gradients are added in order.
-PARTS = 2
 ALL = 1 << 62  # longer than any profile
 
 
@@ -36,11 +33,6 @@ class Lists(NamedTuple):
         inside = slice(places[0], places[-1])
         targets = self.targets[indptr[0] : indptr[-1]]
         return Lists(indptr - indptr[0], targets, self.numbers[inside], self.counts[inside], places - places[0])
-
-    def in_parts(self) -> list[Lists]:
-        """Cut into PARTS whose sizes differ by one at most, larger ones first."""
-        bounds = [-(-(len(self.indptr) - 1) * part // PARTS) for part in range(PARTS + 1)]
-        return [self.cut(first, end) for first, end in pairwise(bounds)]
 
 
 class Source(Protocol):
@@ -71,7 +63,7 @@ class Side:
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class RecordsInMemory:
     """Records in memory: what each says, and its two sides; of longer profiles, `longest` entries stand for all."""
 
     targets: CSR

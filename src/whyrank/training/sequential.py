@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.errors import ParameterError
-from whyrank.kernels.negatives import Known, build_filters, draw_negatives
+from whyrank.kernels.negatives import draw_negatives, known_of
 from whyrank.kernels.rng import key_of, shuffled
-from whyrank.kernels.sequential import CD, PAIRWISE, PITF, ROLES, sequential_epoch
-from whyrank.training.passes import PairwisePass, Pass, Settings, positives
+from whyrank.kernels.sequential import ROLES, sequential_epoch
+from whyrank.kernels.start import draw_one_per_run
+from whyrank.training.passes import Pass
+from whyrank.training.settings import FactorSettings
+from whyrank.training.shards import RECORD_DOMAIN
 from whyrank.training.storage import Storage
 
 VISIT_DOMAIN, NEGATIVE_DOMAIN = 4, 5
@@ -23,35 +26,41 @@ VISIT_DOMAIN, NEGATIVE_DOMAIN = 4, 5
 class SequentialSolver:
     """Runs epochs over `storage` in place, on one thread."""
 
-    def __init__(self, storage: Storage, passes: tuple[Pass, ...], settings: Settings) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        passes: tuple[Pass, ...],
+        settings: FactorSettings,
+        records: NDArray[np.int64] | None = None,
+    ) -> None:
         self.storage, self.passes, self.settings = storage, passes, settings
+        self.records = records if settings.epoch_unit == "records" else None
         self.starts = np.array(list(storage.starts.values()), np.int64)
-        self.kinds = np.array([_kind(one) for one in passes], np.int64)
+        self.kinds = np.array([one.kind for one in passes], np.int64)
         self.weights = np.array([one.weight for one in passes], np.float32)
         names = list(storage.tables)
-        roles = [_roles(one) for one in passes]
+        roles = [one.roles for one in passes]
         self.tables = np.array([[names.index(name) if name else -1 for name in row] for row in roles], np.int64)
         self.biases = np.array([storage.tables[row[2]].bias for row in roles])
         self.numbers = _numbers(passes, roles)
-        self.known = [_known(one) for one in passes]
+        self.known = [known_of(one.known.indptr, one.known.indices) for one in passes]
         self.pools = [np.arange(storage.tables[row[2]].rows, dtype=np.int32) for row in roles]
 
-    def draws(self, epoch: int, active: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def draws(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """The triplets of an epoch in order, and for every pass (row) and draw the negative, -1 where there is none."""
         seed, triplets = self.settings.seed, self.passes[0].triplets
         order = shuffled(triplets, key_of(seed, VISIT_DOMAIN, epoch)).astype(np.int64)
-        if len(active):
-            order = order[active[order]]
+        if self.records is not None:
+            order = order[draw_one_per_run(self.records, key_of(seed, RECORD_DOMAIN, epoch))[order]]
         negatives = np.empty((len(self.passes), len(order)), np.int32)
         for index, one in enumerate(self.passes):
-            of = one.positive_rows if isinstance(one, PairwisePass) else one.record_explanations.rows_of_entries()
             key = key_of(seed, NEGATIVE_DOMAIN, epoch, index)
-            negatives[index] = draw_negatives(of[order], self.pools[index], self.known[index], key)
+            negatives[index] = draw_negatives(one.known_rows[order], self.pools[index], self.known[index], key)
         return order, negatives
 
-    def epoch(self, number: int, active: NDArray[np.bool_]) -> tuple[int, int]:
-        """One epoch over the active triplets; the number of pair updates and of scores out of range."""
-        positions, negatives = self.draws(number, active)
+    def epoch(self, number: int) -> tuple[int, int]:
+        """One epoch; the number of pair updates and of scores out of range."""
+        positions, negatives = self.draws(number)
         updates, trouble = sequential_epoch(
             self.storage.values, self.starts, self.kinds, self.tables, self.biases, self.weights, self.numbers,
             positions, negatives, self.storage.width, self.settings.rate(number),
@@ -60,24 +69,12 @@ class SequentialSolver:
         return updates, trouble
 
 
-def _kind(one: Pass) -> int:
-    return PAIRWISE if isinstance(one, PairwisePass) else {"cd": CD, "pitf": PITF}[one.form]
-
-
-def _roles(one: Pass) -> tuple[str, ...]:
-    """The table of each role, in the order of `kernels.sequential`; empty where a pass has no such role."""
-    if isinstance(one, PairwisePass):
-        return (one.rows, "", one.columns, one.columns, "", "")
-    first, *second = one.explanations
-    return (one.users, one.items, first, first, *(second * 2 or ("", "")))
-
-
 def _numbers(passes: tuple[Pass, ...], roles: list[tuple[str, ...]]) -> NDArray[np.int32]:
     """numbers[pass, role, triplet]; a table's row must be the same in every pass, as the joint update moves it once."""
     numbers = np.zeros((len(passes), ROLES, passes[0].triplets), np.int32)
     seen: dict[str, NDArray[np.int32]] = {}
     for index, one in enumerate(passes):
-        found = positives(one)
+        found = one.positives
         for name, array in found.items():
             if not np.array_equal(seen.setdefault(name, array), array):
                 raise ParameterError(
@@ -87,7 +84,3 @@ def _numbers(passes: tuple[Pass, ...], roles: list[tuple[str, ...]]) -> NDArray[
             if name:
                 numbers[index, role] = found[name]
     return numbers
-
-
-def _known(one: Pass) -> Known:
-    return Known(build_filters(one.known.indptr, one.known.indices), one.known.indptr, one.known.indices)

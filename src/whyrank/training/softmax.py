@@ -1,62 +1,44 @@
-"""Softmax training of profile models: a loss over the whole pool, where the engine's is over pairs."""
+"""Softmax training of profile models: a loss over the whole pool, where factor models have one over pairs."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from whyrank.crew import Crew
 from whyrank.errors import TrainingError
 from whyrank.kernels import profile as kernels
-from whyrank.training.records import PARTS, Lists, Source
-from whyrank.training.vectors import NO_WORDS, Job, Learned, Vectors, Words, part_of
-
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int32]
+from whyrank.thread_pool import ThreadPool
+from whyrank.training.checkpoint import Arrays, part_of, set_arrays
+from whyrank.training.records import Lists, Source
+from whyrank.training.vectors import NO_FAR, EntryWords, Floats, Grouped, Ints, Learned, RowWork, Vectors, share_rows
 
 FULL = 3000  # pools up to this size are summed whole; larger ones by a weighted sample, one for every batch
+# A batch is cut into so many parts, whatever the number of threads, and so many records each if it has enough.
+LEAST_PARTS, MOST_PARTS, PART = 4, 16, 128
 # Strengths of evidence, of one side and of the other: log scale, power of popularity, power of activity.
 START = (-3.0, 0.6, 0.1, -3.0, 0.6, 0.3)
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class SoftmaxTask:
     """What is predicted (targets) from what (two sides)."""
 
     source: Source
     popularity: NDArray[np.int64]
     inputs: tuple[int, int]  # sizes of the sides' vocabularies; 0: the side says nothing
     evidence: bool  # whether sides hold targets, so that their counts speak for themselves
-    words: Words | None = None  # of the targets
-    input_words: tuple[Words | None, Words | None] = (None, None)
-
-
-@dataclass(frozen=True)
-class State:
-    """What was learned."""
-
-    keys: Floats  # target x d for each side that speaks
-    bias: Floats
-    inputs: tuple[Floats, Floats]  # entry x d
-    theta: NDArray[np.float64]
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        named = {"keys": self.keys, "bias": self.bias, "first": self.inputs[0], "second": self.inputs[1]}
-        return named | {"theta": self.theta}
-
-    @classmethod
-    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> State:
-        inputs = (arrays["first"], arrays["second"])
-        return cls(arrays["keys"], arrays["bias"], inputs, arrays["theta"])
+    words: EntryWords | None = None  # of the targets
+    input_words: tuple[EntryWords | None, EntryWords | None] = (None, None)
 
 
 @dataclass(frozen=True)
@@ -74,11 +56,33 @@ class SoftmaxSettings:
     threads: int | None = None
 
 
+class SoftmaxBatch(NamedTuple):
+    """Some records, the weights of what stands in their profiles, and the gradients of both sides by profiles."""
+
+    lists: Lists
+    weights: Floats
+    sides: tuple[Grouped, Grouped]
+
+
+class SoftmaxStep(NamedTuple):
+    """What the parts of a batch share; each has its records' rows of `x`, `dx` and `mass`."""
+
+    batch: SoftmaxBatch
+    coefficients: Floats
+    x: Floats
+    dx: Floats
+    mass: Floats
+    sample: Floats
+    turned: Floats
+    offset: Floats
+    powers: NDArray[np.float64]
+
+
 @dataclass
 class SoftmaxTraining:
-    """One configuration in training, an epoch or a part of one at a time, so that configurations can race."""
+    """One configuration in training, an epoch or a part of one at a time."""
 
-    task: Task
+    task: SoftmaxTask
     settings: SoftmaxSettings
     epochs: int = 0
     steps: int = 0
@@ -88,7 +92,7 @@ class SoftmaxTraining:
     def __post_init__(self) -> None:
         task, settings = self.task, self.settings
         self.rng = np.random.default_rng([settings.seed, 7])
-        self.crew = Crew(max(1, min(settings.threads or os.cpu_count() or 1, PARTS)))
+        self.threads = ThreadPool(max(1, min(settings.threads or os.cpu_count() or 1, MOST_PARTS)))
         d, pool = settings.factors, len(task.popularity)
         share = (task.popularity + 0.5) / max(task.popularity.sum(), 1)
         self.log_share: NDArray[np.float64] = np.log(share)
@@ -100,12 +104,13 @@ class SoftmaxTraining:
             for size, width, words in zip(task.inputs, widths, task.input_words, strict=True)
         ]
         self.bias = Learned(self.log_share.astype(np.float32)[:, None].copy())
-        self.bias_grads = np.zeros((PARTS, pool, 1), np.float32)
         self.theta_moments = np.zeros((2, 6))
         weight = (task.popularity + 1.0) ** 0.75
         self.chance = weight / weight.sum()
         self.cumulative = np.cumsum(self.chance)
         self.cumulative[-1] = 2.0
+        self.places_of = np.zeros((MOST_PARTS, pool), np.int32)
+        self.mass = np.empty((0, 0), np.float32)
         self.began, self.loss = _random_words(self.rng), np.zeros(2)
 
     @property
@@ -122,11 +127,9 @@ class SoftmaxTraining:
         order = self.order
         stop = len(order) if steps is None else min(self.done + steps * settings.batch, len(order))
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
-            pieces = source.lists(order[self.done : stop], settings.batch)
-            for lists in pieces if self.crew.threads == 1 else _ahead(pieces):
-                for start in range(0, len(lists.indptr) - 1, settings.batch):
-                    batch = lists.cut(start, min(start + settings.batch, len(lists.indptr) - 1))
-                    self.loss += (self._batch(batch, rate), len(batch.targets))
+            batches = self._batches(source.lists(order[self.done : stop], settings.batch))
+            for batch in batches if self.threads.threads == 1 else _ahead(batches):
+                self.loss += (self._step(batch, rate), len(batch.lists.targets))
         loss, entries = self.loss
         if not math.isfinite(loss):
             raise TrainingError(f"the loss is no longer a number; lower learning_rate (it is {settings.learning_rate})")
@@ -135,23 +138,25 @@ class SoftmaxTraining:
             self.epochs, self.done = self.epochs + 1, 0
         return float(loss / max(entries, 1))
 
-    def state(self) -> State:
-        inputs = (self.inputs[0].snapshot(), self.inputs[1].snapshot())
-        return State(self.keys.snapshot(), self.bias.x[:, 0].copy(), inputs, self.theta.copy())
+    def learned(self) -> Arrays:
+        """Vectors of targets (d for each side that speaks), their bias, vectors of both sides' entries, strengths."""
+        first, second = (inputs.snapshot() for inputs in self.inputs)
+        found: Arrays = {"keys": self.keys.snapshot(), "bias": self.bias.x[:, 0].copy(), "theta": self.theta.copy()}
+        return found | {"first": first, "second": second}
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> Arrays:
         """Everything that another training of the same task and settings needs to go on from here."""
         found = {"theta": self.theta, "theta_moments": self.theta_moments, "random": _random_words(self.rng)}
         found |= {"counts": np.array([self.epochs, self.steps, self.done]), "began": self.began, "loss": self.loss}
         for name, part in self._parts().items():
-            found |= {f"{name}.{key}": array for key, array in part.arrays().items()}
+            found |= {f"{name}.{key}": array for key, array in part.state().items()}
         return found
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from what `arrays` gave."""
-        self.theta[:], self.theta_moments[:] = arrays["theta"], arrays["theta_moments"]
+    def restore(self, arrays: Arrays) -> None:
+        """Go on from a state."""
+        set_arrays({"theta": self.theta, "theta_moments": self.theta_moments, "loss": self.loss}, arrays)
         self.epochs, self.steps, self.done = (int(count) for count in arrays["counts"])
-        self.began, self.loss = arrays["began"], arrays["loss"].copy()
+        self.began = arrays["began"]
         if self.done:
             _set_random_words(self.rng, self.began)
             self.order = self.rng.permutation(self.task.source.records)
@@ -162,95 +167,116 @@ class SoftmaxTraining:
     def _parts(self) -> dict[str, Vectors | Learned]:
         return {"keys": self.keys, "first": self.inputs[0], "second": self.inputs[1], "bias": self.bias}
 
-    def _batch(self, batch: Lists, rate: float) -> float:
+    def _batches(self, pieces: Iterator[Lists]) -> Iterator[SoftmaxBatch]:
+        """Batches with all that does not depend on what is learned."""
+        size = self.settings.batch
+        for lists in pieces:
+            for start in range(0, len(lists.indptr) - 1, size):
+                batch = lists.cut(start, min(start + size, len(lists.indptr) - 1))
+                weights = kernels.profile_weights(batch.counts, batch.places)
+                first, second = (self._side(batch, weights, side) for side in (0, 1))
+                yield SoftmaxBatch(batch, weights, (first, second))
+
+    def _side(self, batch: Lists, weights: Floats, side: int) -> Grouped:
+        numbers, by, records = kernels.side_entries(batch.numbers, weights, batch.places, side)
+        return Grouped.of(numbers, records, by, self.inputs[side].room)
+
+    def _step(self, batch: SoftmaxBatch, rate: float) -> float:
+        """Learn from a batch; answers its loss.
+
+        Parts of its records give their profiles, losses and gradients by scores; then stretches of rows of every table
+        add up their own gradients from these, in order, and move.
+        """
         self.steps += 1
-        rate *= min(1.0, self.steps / 30)
-        parts = batch.in_parts()
-        drawn = None if self.full else self._draw()
-        self._refresh(batch, drawn)
-        keys, bias = self.keys.value, self.bias.x[:, 0]
-        if drawn is None:
-            sample_keys, offset = keys, bias
-        else:
-            correction = np.log(self.settings.sample * self.chance[drawn]).astype(np.float32)
-            sample_keys, offset = keys[drawn], bias[drawn] - correction
-        transposed = np.ascontiguousarray(sample_keys.T)
+        records, pool = len(batch.lists.indptr) - 1, len(self.task.popularity)
+        drawn = np.arange(pool, dtype=np.int32) if self.full else self._draw()
+        by_score = self._by_score(batch.lists, drawn)
+        share_rows(
+            self.threads,
+            [
+                work
+                for table, by in zip((self.keys, *self.inputs), (by_score, *batch.sides), strict=True)
+                for work in table.composing(by.rows)
+            ],
+        )
+        offset, sample = self.bias.x[:, 0], self.keys.value
+        if not self.full:
+            sample, offset = sample[drawn], offset[drawn]
+            offset -= np.log(self.settings.sample * self.chance[drawn]).astype(np.float32)
+        if self.mass.shape[0] < records or self.mass.shape[1] != len(drawn):
+            self.mass = np.empty((records, len(drawn)), np.float32)
+        x, dx, mass = *np.zeros((2, records, self.width), np.float32), self.mass[:records]
         powers = np.exp(-self.theta[[1, 4], None] * self.log_share)
-        shared = (drawn, sample_keys, transposed, offset, powers)
-        results = self.crew.run([partial(self._part, h, part, *shared) for h, part in enumerate(parts)])
-        self._update(sum(results, np.zeros(7))[1:], rate, 1 / (len(batch.indptr) - 1))
-        return float(sum(result[0] for result in results))
+        turned = np.ascontiguousarray(sample.T)
+        step = SoftmaxStep(batch, by_score.coefficients, x, dx, mass, sample, turned, offset, powers)
+        tasks = [partial(self._part, h, step, *cut) for h, cut in enumerate(pairwise(_cuts(records)))]
+        result = np.sum(self.threads.run(tasks), axis=0)
+        dense = np.empty((len(drawn), self.width), np.float32), np.empty((len(drawn), 1), np.float32)
+        self.threads.run([partial(_dense_gradient, mass, x, *cut, *dense) for cut in pairwise(_cuts(len(drawn)))])
+        self._update(batch, by_score, x, dx, dense, result[1:], rate * min(1.0, self.steps / 30))
+        return float(result[0])
+
+    def _by_score(self, lists: Lists, drawn: Ints) -> Grouped:
+        """The gradient of keys: by scores of profiles' entries (filled in later), of targets, and of what was drawn."""
+        records = len(lists.indptr) - 1
+        dense = records + np.arange(len(drawn), dtype=np.int32)
+        if self.full:
+            return Grouped(drawn, np.arange(len(drawn) + 1), drawn, dense, np.ones(len(drawn), np.float32))
+        everyone = np.arange(records, dtype=np.int32)
+        entries = np.repeat(everyone, np.diff(lists.places[::2])) if self.task.evidence else everyone[:0]
+        sources = np.concatenate([entries, np.repeat(everyone, np.diff(lists.indptr)), dense])
+        numbers = np.concatenate([lists.numbers[: len(entries)], lists.targets, drawn])
+        coefficients = np.zeros(len(numbers), np.float32)
+        coefficients[len(entries) : len(entries) + len(lists.targets)] = -1
+        coefficients[len(entries) + len(lists.targets) :] = 1
+        return Grouped.of(numbers, sources, coefficients, self.keys.room)
 
     def _draw(self) -> Ints:
         places = self.rng.random(self.settings.sample)
         return np.searchsorted(self.cumulative, places, side="right").astype(np.int32)
 
-    def _refresh(self, batch: Lists, drawn: Ints | None) -> None:
-        """Make the vectors anew that this batch will read."""
-        needed = np.zeros(len(self.task.popularity), np.uint8)
-        if drawn is None:
-            needed[:] = 1
-        else:
-            kernels.mark(drawn, needed)
-            kernels.mark(batch.targets, needed)
-        asked = [np.zeros(size, np.uint8) for size in self.task.inputs]
-        kernels.mark_sides(batch.numbers, batch.places, *asked)
-        if self.task.evidence:
-            needed |= asked[0] | asked[1]
-        jobs = self.keys.refreshing(needed)
-        for vectors, marks in zip(self.inputs, asked, strict=True):
-            jobs += vectors.refreshing(marks)
-        self._share(jobs)
-
-    def _part(
-        self,
-        h: int,
-        part: Lists,
-        drawn: Ints | None,
-        sample_keys: Floats,
-        transposed: Floats,
-        offset: Floats,
-        powers: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
-        """Gradients of one part of a batch, into buffers of its own; answers the loss and the gradient of theta."""
-        indptr, targets, numbers, counts, places = part
-        first, second = self.inputs
-        records = np.arange(len(indptr) - 1)
-        x = np.zeros((len(records), self.width), np.float32)
-        weights = kernels.profile_weights(counts, places)
-        kernels.gather_profiles(numbers, weights, places, first.value, second.value, x)
-        mass = x @ transposed
-        mass += offset
+    def _part(self, h: int, step: SoftmaxStep, first: int, end: int) -> NDArray[np.float64]:
+        """Profiles and gradients of some records; answers the loss and the gradient of theta."""
+        lists = step.batch.lists
+        indptr, targets, numbers, counts, places = lists.cut(first, end)
+        inside = slice(lists.places[2 * first], lists.places[2 * end])
+        x, dx, mass = (array[first:end] for array in (step.x, step.dx, step.mass))
+        one, other = (inputs.value for inputs in self.inputs)
+        kernels.gather_profiles(numbers, step.batch.weights[inside], places, one, other, x)
+        np.matmul(x, step.turned, out=mass)
+        mass += step.offset
         np.exp(np.minimum(mass, 60, out=mass), out=mass)
-        dx, result = np.zeros_like(x), np.zeros(7)
-        dkeys, dbias, touched = self.keys.grads[h], self.bias_grads[h, :, 0], self.keys.touched[h]
+        result = np.zeros(7)
         result[0] = kernels.softmax_step(
-            drawn is None, self.task.evidence, records, indptr, targets, numbers, counts, places, x,
-            self.keys.value, self.bias.x[:, 0], self.log_share, powers, self.theta, mass, dx, dkeys, dbias, touched,
-            result[1:],
+            self.full, self.task.evidence, indptr, targets, numbers, counts, places, x, self.keys.value,
+            self.bias.x[:, 0], self.log_share, step.powers, self.theta, mass, dx, step.coefficients[inside],
+            self.places_of[h], result[1:],
         )  # fmt: skip
-        dx += mass @ sample_keys
-        if drawn is None:
-            dkeys += mass.T @ x
-            dbias += mass.sum(0)
-            touched[:] = 1
-        else:
-            kernels.add_rows(drawn, (mass.T @ x).astype(np.float32), mass.sum(0), dkeys, dbias, touched)
-        kernels.spread_gradients(
-            numbers, weights, places, dx, first.grads[h], first.touched[h], second.grads[h], second.touched[h]
-        )
+        dx += mass @ step.sample
         return result
 
-    def _update(self, dtheta: NDArray[np.float64], rate: float, scale: float) -> None:
-        rates = (rate, self.settings.penalty, self.settings.word_penalty, scale)
-        bias, tables = self.bias, (self.keys, *self.inputs)
-        kernels.step_entries(
-            self.bias_grads, self.keys.touched, bias.x, bias.m, bias.v, *NO_WORDS, rate, 0.0, self.steps, scale
-        )
-        # A table a thread: halves of one would share its cache lines.
-        self.crew.run([partial(vectors.step, *rates) for vectors in tables])
-        for vectors in tables:
-            vectors.touched[:] = 0
+    def _update(
+        self,
+        batch: SoftmaxBatch,
+        by_score: Grouped,
+        x: Floats,
+        dx: Floats,
+        dense: tuple[Floats, Floats],
+        dtheta: NDArray[np.float64],
+        rate: float,
+    ) -> None:
+        scale, (dkeys, dbias), d = 1 / len(x), dense, self.inputs[0].value.shape[1]
+        penalty, adam = self.settings.penalty, (self.steps, scale)
+        ones = np.ones((len(x), 1), np.float32)
+        works = self.keys.stepping(by_score, x, 0, dkeys, rate, penalty, *adam)
+        works += self.bias.stepping(by_score, ones, 0, dbias, rate, 0.0, *adam)
+        for table, by, column in zip(self.inputs, batch.sides, (0, d), strict=True):
+            works += table.stepping(by, dx, column, NO_FAR, rate, penalty, *adam)
+        share_rows(self.threads, works)
+        by_word: list[RowWork] = []
+        for table, by in zip((self.keys, *self.inputs), (by_score, *batch.sides), strict=True):
+            by_word += table.stepping_words(by, rate, self.settings.word_penalty, *adam)
+        share_rows(self.threads, by_word)
         if self.task.evidence:
             m, v = self.theta_moments
             gradient = dtheta * scale
@@ -259,25 +285,26 @@ class SoftmaxTraining:
             bounded = np.sqrt(v / (1 - 0.99**self.steps)) + 1e-8
             self.theta -= 5 * rate * (m / (1 - 0.9**self.steps)) / bounded
 
-    def _share(self, jobs: list[Job]) -> None:
-        """Do jobs that do not need each other, each thread its stretch of every one."""
-        threads = self.crew.threads
 
-        def stretches(k: int) -> None:
-            for rows, work in jobs:
-                work(rows * k // threads, rows * (k + 1) // threads)
-
-        if jobs:
-            self.crew.run([partial(stretches, k) for k in range(threads)])
+def _cuts(count: int) -> list[int]:
+    """Where a fixed number of parts start, and the end: products of matrices depend on how they are cut."""
+    parts = min(max(LEAST_PARTS, count // PART), MOST_PARTS)
+    return [count * part // parts for part in range(parts + 1)]
 
 
-def _ahead(pieces: Iterator[Lists]) -> Iterator[Lists]:
-    """The same pieces, each made by a thread of its own while the one before is worked on."""
+def _dense_gradient(mass: Floats, x: Floats, first: int, end: int, dkeys: Floats, dbias: Floats) -> None:
+    """The gradient of some of the keys by the scores that all records have for them."""
+    np.matmul(mass[:, first:end].T, x, out=dkeys[first:end])
+    dbias[first:end, 0] = mass[:, first:end].sum(0)
+
+
+def _ahead(batches: Iterator[SoftmaxBatch]) -> Iterator[SoftmaxBatch]:
+    """The same batches, each made by a thread of its own while the one before is worked on."""
     with ThreadPoolExecutor(1) as other:
-        coming = other.submit(next, pieces, None)
-        while (piece := coming.result()) is not None:
-            coming = other.submit(next, pieces, None)
-            yield piece
+        coming = other.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = other.submit(next, batches, None)
+            yield batch
 
 
 def _random_words(rng: np.random.Generator) -> NDArray[np.uint64]:

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
 from whyrank.kernels import profile as kernels
-from whyrank.training.records import PARTS
+from whyrank.kernels.lanes import LANES
+from whyrank.thread_pool import ThreadPool
+from whyrank.training.checkpoint import Arrays, set_arrays
 
 Floats = NDArray[np.float32]
-# How many rows there are, and what is to be done with first..last of them; stretches never touch each other's.
-Job = tuple[int, Callable[[int, int], object]]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+# How much work stands before each of some rows (or columns) and in all, and what does it for first..last of them.
+RowWork = tuple[Longs, Callable[[int, int], object]]
 
 CACHE_LINE = 16  # of float32
-# Of entries without words: the words, their gradients, and which have one.
-NO_WORDS = (
-    *(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)),
-    *(np.empty((0, 0), np.float32), np.empty(0, np.uint8)),
-)
+NO_FAR = np.empty((0, 0), np.float32)
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class EntryWords:
     """The words of the entries of a vocabulary, each entry's weights having length one together."""
 
     rows: CSR
@@ -40,73 +40,110 @@ class Words:
         return np.repeat(1 / np.sqrt(np.maximum(sizes, 1)), sizes).astype(np.float32)
 
 
+class Grouped(NamedTuple):
+    """A sparse gradient: the rows that it touches, and for each the list of what is added up.
+
+    Entry j of a list adds coefficients[order[j]] times the row sources[order[j]] of some matrix.
+    """
+
+    rows: Ints
+    indptr: Longs
+    order: Ints
+    sources: Ints
+    coefficients: Floats
+
+    @classmethod
+    def of(cls, numbers: Ints, sources: Ints, coefficients: Floats, room: Ints) -> Grouped:
+        return cls(*kernels.group(numbers, room), sources, coefficients)
+
+
 class Vectors:
     """A table of vectors, an entry's being its own plus those of its words, under Adam on touched rows."""
 
-    def __init__(self, rows: int, width: int, words: Words | None, rng: np.random.Generator) -> None:
-        self.words, self.step_count = words, 0
-        self.own = Learned(rng.standard_normal((rows, width), dtype=np.float32) * np.float32(0.05))
-        self.grads = _zeros(PARTS, rows, width)
-        self.touched = np.zeros((PARTS, rows), np.uint8)
+    def __init__(self, rows: int, width: int, words: EntryWords | None, rng: np.random.Generator) -> None:
+        self.own, self.room, self.word = Learned(_start(rng, rows, width)), np.zeros(rows, np.int32), None
         self.value = self.own.x
         if words is not None:
-            self.word = Learned(rng.standard_normal((words.count, width), dtype=np.float32) * np.float32(0.05))
+            self.word, self.word_grads = Learned(_start(rng, words.count, width)), _zeros(words.count, width)
             self.value = _zeros(rows, width)
-            self.flat = (words.rows.indptr, words.rows.indices, words.weights)
-            self.word_grads, self.word_touched = _zeros(words.count, width), np.zeros(words.count, np.uint8)
+            self.words = (words.rows.indptr, words.rows.indices, words.weights)
 
-    def refreshing(self, needed: NDArray[np.uint8]) -> list[Job]:
-        """Make the vectors anew that are needed."""
-        if self.words is None:
+    def composing(self, rows: Ints) -> list[RowWork]:
+        """Make the vectors of some rows anew from their words."""
+        if self.word is None:
             return []
-        compose = partial(kernels.compose, needed, self.own.x, *self.flat, self.word.x, self.value)
-        return [(len(self.value), compose)]
+        work = partial(kernels.compose, rows, self.own.x, *self.words, self.word.x, self.value)
+        return [(np.arange(len(rows) + 1), work)]
 
-    def step(self, rate: float, penalty: float, word_penalty: float, scale: float) -> None:
-        """One step of Adam; the marks of its rows stay, for others that share them."""
-        self.step_count += 1
-        own, by = self.own, (self.step_count, scale)
-        flat = NO_WORDS if self.words is None else (*self.flat, self.word_grads, self.word_touched)
-        kernels.step_entries(self.grads, self.touched, own.x, own.m, own.v, *flat, rate, penalty, *by)
-        if self.words is not None:
-            word = self.word
-            kernels.step_words(self.word_grads, self.word_touched, word.x, word.m, word.v, rate, word_penalty, *by)
+    def stepping(
+        self, by: Grouped, near: Floats, column: int, far: Floats, rate: float, penalty: float, step: int, scale: float
+    ) -> list[RowWork]:
+        """A step of Adam on touched rows."""
+        return self.own.stepping(by, near, column, far, rate, penalty, step, scale)
+
+    def stepping_words(self, by: Grouped, rate: float, penalty: float, step: int, scale: float) -> list[RowWork]:
+        """A step of Adam on the words of touched rows, after those."""
+        if self.word is None:
+            return []
+        word = self.word
+        work = partial(
+            kernels.step_words, by.rows, self.own.totals, *self.words, self.word_grads, word.x, word.m, word.v,
+            rate, penalty, step, scale,
+        )  # fmt: skip
+        return [(np.arange(-(-word.x.shape[1] // LANES) + 1), work)]
 
     def snapshot(self) -> Floats:
-        for rows, work in self.refreshing(np.ones(len(self.value), np.uint8)):
-            work(0, rows)
+        everything = np.arange(len(self.value), dtype=np.int32)
+        for _, work in self.composing(everything):
+            work(0, len(everything))
         return self.value.copy()
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        found = {f"own.{name}": array for name, array in self.own.arrays().items()}
-        if self.words is not None:
-            found |= {f"word.{name}": array for name, array in self.word.arrays().items()}
-        return found | {"steps": np.array([self.step_count])}
+    def state(self) -> Arrays:
+        own = {f"own.{name}": array for name, array in self.own.state().items()}
+        return own | ({} if self.word is None else {f"word.{k}": array for k, array in self.word.state().items()})
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.own.restore(part_of(arrays, "own"))
-        if self.words is not None:
-            self.word.restore(part_of(arrays, "word"))
-        self.step_count = int(arrays["steps"][0])
+    def restore(self, arrays: Arrays) -> None:
+        set_arrays(self.state(), arrays)
 
 
 class Learned:
-    """Numbers to learn with the moments of their gradients."""
+    """Numbers to learn with the moments of their gradients; `totals` are the last gradients of touched rows."""
 
     def __init__(self, start: Floats) -> None:
         self.x, self.m, self.v = (_zeros(*start.shape) for _ in range(3))
         self.x[:] = start
+        self.totals = _zeros(0, start.shape[1])
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def stepping(
+        self, by: Grouped, near: Floats, column: int, far: Floats, rate: float, penalty: float, step: int, scale: float
+    ) -> list[RowWork]:
+        if len(self.totals) < len(by.rows):
+            self.totals = _zeros(min(2 * len(by.rows), len(self.x)), self.x.shape[1])
+        work = partial(
+            kernels.step_rows, by.rows, by.indptr, by.order, by.sources, by.coefficients, near, column,
+            far if far.size else near, self.totals, self.x, self.m, self.v, rate, penalty, step, scale,
+        )  # fmt: skip
+        return [(by.indptr, work)]
+
+    def state(self) -> Arrays:
         return {"x": self.x, "m": self.m, "v": self.v}
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.x[:], self.m[:], self.v[:] = (arrays[name] for name in ("x", "m", "v"))
+    def restore(self, arrays: Arrays) -> None:
+        set_arrays(self.state(), arrays)
 
 
-def part_of(arrays: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]]:
-    """The arrays whose names start with `name.`, without it."""
-    return {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
+def share_rows(threads: ThreadPool, works: Sequence[RowWork]) -> None:
+    """Do works that do not need each other, each cut for the threads into stretches of rows with equal work."""
+    tasks = []
+    for before, work in works:
+        shares = before[-1] * np.arange(1, threads.threads) // threads.threads
+        cuts = [0, *np.searchsorted(before, shares).tolist(), len(before) - 1]
+        tasks += [partial(work, cuts[k], cuts[k + 1]) for k in range(threads.threads)]
+    threads.run(tasks)
+
+
+def _start(rng: np.random.Generator, rows: int, width: int) -> Floats:
+    return rng.standard_normal((rows, width), dtype=np.float32) * np.float32(0.05)
 
 
 def _zeros(*shape: int) -> Floats:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.triplets import Triplets
-from whyrank.errors import TrainingError
 from whyrank.kernels.semantic import product, product_with_transposed
-from whyrank.text.frozen import SIDES, Arrays, Floats, Settings, Trainer
+from whyrank.training.checkpoint import Arrays
+from whyrank.training.text_frozen import SIDES, Floats, FrozenTrainer, TextSettings
 
 SHARE = 0.1  # of the records, held out
 RECORDS = 256  # a step
@@ -22,25 +24,22 @@ def parted(train: Triplets, seed: int) -> tuple[Triplets, Triplets]:
     return train.take(np.sort(order[held:])), train.take(np.sort(order[:held]))
 
 
-class HeldOutTrainer(Trainer):
+class HeldOutTrainer(FrozenTrainer):
     """Learns the text layer alone, by a softmax over the pool of what is ranked: both sides, weighed by `mu`."""
 
-    def __init__(self, held: Triplets, features: Floats, arrays: Arrays, settings: Settings, mu: float) -> None:
+    advice = "use a smaller text_learning_rate"
+
+    def __init__(self, held: Triplets, features: Floats, arrays: Arrays, settings: TextSettings, mu: float) -> None:
         super().__init__(held, features, arrays, settings)
         self.held, self.shares = held, {"user": np.float32(mu), "item": np.float32(1 - mu)}
 
-    def epoch(self, number: int) -> float:
-        order = np.random.default_rng([self.settings.seed, DOMAIN, number]).permutation(self.held.records)
+    def steps(self) -> Iterator[tuple[Triplets, float]]:  # type: ignore[override]  # records in place of triplets
+        order = np.random.default_rng([self.settings.seed, DOMAIN, self.done + 1]).permutation(self.held.records)
         parts = np.array_split(order, -(-len(order) // RECORDS))
-        loss = 0.0
         for step, records in enumerate(parts):
-            left = 1 - ((number - 1) * len(parts) + step) / (self.settings.epochs * len(parts))
-            loss += self._learn(self.held.take(records), left)
-        if not np.isfinite(loss):
-            raise TrainingError("training diverged; use a smaller text_learning_rate")
-        return loss / max(len(self.held), 1)
+            yield self.held.take(records), 1 - (self.done * len(parts) + step) / (self.of * len(parts))
 
-    def _learn(self, said: Triplets, left: float) -> float:
+    def _step(self, said: Triplets, left: float) -> float:  # type: ignore[override]
         """One step; the summed loss of the triplets."""
         text = product(self.features, self.arrays["text_layer"]) + self.arrays["text_shift"]
         rows = {"user": said.record_user, "item": said.record_item}

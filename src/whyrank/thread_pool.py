@@ -13,7 +13,7 @@ from typing import TypeVar
 R = TypeVar("R")
 
 
-class Crew:
+class ThreadPool:
     """The calling thread and `threads - 1` others."""
 
     def __init__(self, threads: int) -> None:
@@ -44,7 +44,7 @@ class Crew:
                     helper.result()
         return [results[number] for number in range(len(tasks))]
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> ThreadPool:
         return self
 
     def __exit__(
@@ -54,12 +54,12 @@ class Crew:
             self._others.shutdown(wait=True)
 
 
-def standing_crew(threads: int) -> Crew:
-    """A crew that stays for work too short to start threads for; anyone may use it at any time."""
-    return _crew(os.getpid(), threads)
+def shared_thread_pool(threads: int) -> ThreadPool:
+    """A pool that stays open, for work too short to start threads for; anyone may use it at any time."""
+    return _pool_of(os.getpid(), threads)
 
 
 @cache
-def _crew(process: int, threads: int) -> Crew:
+def _pool_of(process: int, threads: int) -> ThreadPool:
     """One for each process: threads do not survive a fork."""
-    return Crew(threads)
+    return ThreadPool(threads)

@@ -8,16 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
-from whyrank.kernels.negatives import Known, build_filters, draw_negatives
+from whyrank.kernels.negatives import draw_negatives, known_of
 from whyrank.kernels.rng import key_of
 
 Numbers = NDArray[np.int64]
 ORDER_DOMAIN, NEGATIVE_DOMAIN = 12, 13  # keep the random numbers of different purposes apart
 
 
-class Batch(NamedTuple):
+class TextBatch(NamedTuple):
     """`explanations` are the distinct ones; `positive` and `negatives` (by user, by item) are places among them.
 
     A negative of -1 stands for a user or item that knows the whole pool.
@@ -29,7 +28,7 @@ class Batch(NamedTuple):
     negatives: tuple[Numbers, Numbers]
 
 
-class Batches:
+class TextBatches:
     """Every triplet once an epoch in random order, each with a negative for its user and one for its item.
 
     `popular` draws negatives as often as they are used instead of all alike.
@@ -37,19 +36,21 @@ class Batches:
 
     def __init__(self, train: Triplets, size: int, seed: int, *, popular: bool = False) -> None:
         self.train, self.size, self.seed = train, size, seed
-        self.known = _known(train.user_explanations), _known(train.item_explanations)
+        self.known = [
+            known_of(said.indptr, said.indices) for said in (train.user_explanations, train.item_explanations)
+        ]
         self.pool = train.explanation if popular else np.flatnonzero(train.popularity).astype(np.int32)
 
     def __len__(self) -> int:
         return -(-len(self.train) // self.size)
 
-    def epoch(self, number: int) -> Iterator[Batch]:
+    def epoch(self, number: int) -> Iterator[TextBatch]:
         order = np.random.default_rng([self.seed, ORDER_DOMAIN, number]).permutation(len(self.train))
         for step in range(len(self)):
             chosen = order[step * self.size : (step + 1) * self.size]
             yield self._batch(chosen, number, step)
 
-    def _batch(self, chosen: Numbers, epoch: int, step: int) -> Batch:
+    def _batch(self, chosen: Numbers, epoch: int, step: int) -> TextBatch:
         rows = self.train.user[chosen], self.train.item[chosen]
         negatives = [
             draw_negatives(
@@ -62,8 +63,4 @@ class Batches:
         if explanations[0] < 0:
             explanations, places = explanations[1:], places - 1
         positive, by_user, by_item = places.reshape(3, -1)
-        return Batch(rows, explanations, positive, (by_user, by_item))
-
-
-def _known(relation: CSR) -> Known:
-    return Known(build_filters(relation.indptr, relation.indices), relation.indptr, relation.indices)
+        return TextBatch(rows, explanations, positive, (by_user, by_item))

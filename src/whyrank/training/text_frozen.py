@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,13 +12,13 @@ from numpy.typing import NDArray
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError, TrainingError
 from whyrank.kernels.semantic import adamw_rows, pairwise_gradients, product, product_with_transposed
-from whyrank.text.batches import Batch, Batches
-from whyrank.text.checkpoint import State
-from whyrank.text.fusion import FUSIONS
+from whyrank.training.checkpoint import Arrays, set_arrays
+from whyrank.training.fusion import FUSIONS
+from whyrank.training.loop import Trained, Trainer
+from whyrank.training.text_batches import TextBatch, TextBatches
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
-Arrays = dict[str, Floats]
 SIDES = ("user", "item")
 START_DOMAIN = 11  # keeps the random numbers of different purposes apart
 EPSILON = 0.01  # of AdamW on tables: without a floor like this, steps stay large however small gradients become
@@ -26,7 +27,7 @@ START_SCALE = {"text": 0.01, "random": 0.1}  # with "text", what explanations sa
 
 
 @dataclass(frozen=True)
-class Settings:
+class TextSettings:
     """How BPER+ is trained; the parameters of the model say what each means."""
 
     factors: int
@@ -50,7 +51,7 @@ class SideGradients(NamedTuple):
     weights: Arrays
 
 
-def start(train: Triplets, width: int, settings: Settings) -> Arrays:
+def start(train: Triplets, width: int, settings: TextSettings) -> Arrays:
     """Random values to start from, without bias.
 
     "random": all small. "text": ID factors let the text vector through, so that an explanation is what it says.
@@ -76,7 +77,7 @@ def start(train: Triplets, width: int, settings: Settings) -> Arrays:
     return arrays
 
 
-def start_from(tables: Arrays, width: int, settings: Settings) -> Arrays:
+def start_from(tables: Arrays, width: int, settings: TextSettings) -> Arrays:
     """Tables learned without texts, and a text vector that changes nothing: training goes on from their ranking."""
     neutral = FUSIONS[settings.fusion].neutral
     if neutral is None:
@@ -85,17 +86,20 @@ def start_from(tables: Arrays, width: int, settings: Settings) -> Arrays:
     return {**tables, "text_layer": layer, "text_shift": np.full((1, settings.factors), neutral, np.float32)}
 
 
-def id_centre(settings: Settings) -> float:
+def id_centre(settings: TextSettings) -> float:
     """Where ID factors start, and where regularization pulls them."""
     return FUSIONS[settings.fusion].identity if settings.start == "text" else 0.0
 
 
-class Trainer:
+class FrozenTrainer(Trainer):
     """Learns `arrays` in place from training triplets and one feature vector per explanation."""
 
-    def __init__(self, train: Triplets, features: Floats, arrays: Arrays, settings: Settings) -> None:
+    advice = "use a smaller learning_rate"
+
+    def __init__(self, train: Triplets, features: Floats, arrays: Arrays, settings: TextSettings) -> None:
         self.features, self.arrays, self.settings = features, arrays, settings
-        self.batches = Batches(train, settings.batch, settings.seed, popular=settings.popular_negatives)
+        self.of, self.done, self.triplets = settings.epochs, 0, len(train)
+        self.batches = TextBatches(train, settings.batch, settings.seed, popular=settings.popular_negatives)
         self.fusion = FUSIONS[settings.fusion]
         self.weights = {name: arrays[name] for name in self.fusion.shapes(settings.factors)}
         self.moments = {
@@ -103,24 +107,26 @@ class Trainer:
         }
         self.updates = {f"{name}.updates": np.zeros(len(array), np.int32) for name, array in arrays.items()}
 
-    def state(self) -> State:
-        """Everything that changes in training, by name."""
-        return {**self.arrays, **self.moments, **self.updates}
+    def state(self) -> Arrays:
+        return {**self.arrays, **self.moments, **self.updates, "done": np.array([self.done])}
 
-    def restore(self, state: State) -> None:
-        """Go on from a state."""
-        for name, array in {**self.arrays, **self.moments, **self.updates}.items():
-            array[...] = state[name]
+    def restore(self, arrays: Arrays) -> None:
+        set_arrays({**self.arrays, **self.moments, **self.updates}, arrays)
+        self.done = int(arrays["done"][0])
 
-    def epoch(self, number: int) -> float:
-        """One pass over all triplets; the mean loss of a triplet. Epochs count from 1."""
-        steps, loss = len(self.batches), 0.0
-        for step, batch in enumerate(self.batches.epoch(number)):
-            left = 1 - ((number - 1) * steps + step) / (self.settings.epochs * steps)
-            loss += self._step(batch, left)
+    def epoch(self) -> Trained:
+        """One pass over all triplets; the mean loss of a triplet."""
+        loss = sum(self._step(batch, left) for batch, left in self.steps())
+        self.done += 1
         if not np.isfinite(loss):
-            raise TrainingError("training diverged; use a smaller learning_rate")
-        return loss / max(len(self.batches.train), 1)
+            raise TrainingError(f"training diverged in epoch {self.done}; {self.advice}")
+        return Trained(loss / max(self.triplets, 1), 2 * self.triplets)
+
+    def steps(self) -> Iterator[tuple[TextBatch, float]]:
+        """The batches of the next epoch, each with the share of all steps that is still to come."""
+        steps = len(self.batches)
+        for step, batch in enumerate(self.batches.epoch(self.done + 1)):
+            yield batch, 1 - (self.done * steps + step) / (self.of * steps)
 
     def features_of(self, explanations: NDArray[np.int32]) -> Floats:
         return self.features[explanations]
@@ -128,7 +134,7 @@ class Trainer:
     def learn_features(self, by_text: Floats, left: float) -> None:
         """Called with the gradient of the text vectors of the last `features_of`; here features are fixed."""
 
-    def _step(self, batch: Batch, left: float) -> float:
+    def _step(self, batch: TextBatch, left: float) -> float:
         """Learn from one batch; every distinct explanation of it is fused once. `left` is the share of steps to go."""
         features = self.features_of(batch.explanations)
         text = product(features, self.arrays["text_layer"]) + self.arrays["text_shift"]
@@ -144,7 +150,7 @@ class Trainer:
                 self._update(name, rows, gradient, left)
         return sides[0].loss + sides[1].loss
 
-    def _side(self, side: int, name: str, batch: Batch, text: Floats) -> SideGradients:
+    def _side(self, side: int, name: str, batch: TextBatch, text: Floats) -> SideGradients:
         rows, place = np.unique(batch.rows[side], return_inverse=True)
         numbers = batch.explanations
         factors, ids = self.arrays[f"{name}_factors"][rows], self.arrays[f"explanation_by_{name}"][numbers]
