@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -53,13 +54,12 @@ class EvidenceColumns(NamedTuple):
     latest: NDArray[np.int64]
     entries: NDArray[np.int64]  # where (item, explanation) stands in the relation, -1 where nobody says it
 
-    def listed(self) -> list[Evidence]:
-        """One by one."""
+    def rows(self) -> Iterator[tuple[int | None, ...]]:
+        """One by one, as the fields of `Evidence`."""
         similar = [None] * len(self.item) if self.similar_items is None else self.similar_items.tolist()
         counts = (self.user, self.supporting, self.opposing, self.agreeing, self.mentions, self.user_aspect)
         latest = [time or None for time in self.latest.tolist()]
-        columns = zip(self.item.tolist(), similar, *(each.tolist() for each in counts), latest, strict=True)
-        return [Evidence(*row) for row in columns]
+        return zip(self.item.tolist(), similar, *(each.tolist() for each in counts), latest, strict=True)
 
 
 def evidence(
