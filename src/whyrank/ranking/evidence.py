@@ -67,15 +67,12 @@ def evidence(
 ) -> EvidenceColumns:
     """Counts for aligned arrays of numbers; unknown users and items (-1) have none."""
     people = catalog.people
-    counts, entries = counts_of_people(
+    counts, entries, latest = counts_of_people(
         *(users, items, explanations, *catalog.item_explanations, people.supporting, *catalog.user_explanations),
         *(catalog.aspect, catalog.signs, *people.item_aspects, people.praising, people.blaming),
-        *(*people.user_aspects, catalog.user_items.indptr),
+        *(*people.user_aspects, catalog.user_items.indptr, people.latest),
     )
     of_item, of_user, supporting, opposing, agreeing, mentions, user_aspect, user_items = counts
-    latest = np.zeros(len(users), np.int64)
-    if len(people.latest):
-        latest = np.where(entries >= 0, people.latest[np.maximum(entries, 0)], 0)
     alike = _of_similar_items(catalog, items, explanations) if similar else None
     said = (supporting, opposing, agreeing, mentions, user_aspect, user_items)
     return EvidenceColumns(of_item, alike, of_user, *said, latest, entries)

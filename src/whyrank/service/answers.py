@@ -171,8 +171,7 @@ def reason_rows(chosen: Chosen, found: Explained) -> list[list[Document]]:
     """Reasons as JSON, pair by pair."""
     sentiments = iter(chosen.loaded.sentiments(found.explanation))
     return [
-        [{**each, "sentiment": next(sentiments), "other_rank": None} for each in listed]
-        for listed in documents(found)
+        [{**each, "sentiment": next(sentiments), "other_rank": None} for each in listed] for listed in documents(found)
     ]
 
 
