@@ -17,7 +17,7 @@ def listed(numbers: Numbers, scores: Floats) -> tuple[Rows, Numbers, Numbers, Fl
     """Row, rank from 1, number and score of everything in lists (a row each) that end with -1."""
     count = 0
     for number in numbers.flat:
-        count += number >= 0
+        count += 1 if number >= 0 else 0
     row, rank = np.empty(count, np.int64), np.empty(count, np.int32)
     found, values = np.empty(count, np.int32), np.empty(count, np.float32)
     at = 0
@@ -69,4 +69,4 @@ def rest_of(scores: Floats, parts: Floats) -> tuple[Floats, bool]:
         for part in range(len(parts)):
             rest[at] -= parts[part, at]
         largest, most = max(largest, abs(rest[at])), max(most, abs(scores[at]))
-    return rest, largest > 1e-4 * (1 + most)
+    return rest, bool(largest > 1e-4 * (1 + most))

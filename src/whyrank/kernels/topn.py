@@ -327,7 +327,8 @@ def search_given(
     for place in range(first, last):
         row = rows[place]
         take(queries, row, shape, query, 0)
-        low, high = (indptr[row], indptr[row + 1]) if len(indptr) else (np.int64(0), np.int64(0))
+        low = int(indptr[row]) if len(indptr) else 0
+        high = int(indptr[row + 1]) if len(indptr) else 0
         floor = floors[row] if len(floors) else np.float32(-np.inf)
         for at in range(starts[row], stops[row]):
             e = given[at]

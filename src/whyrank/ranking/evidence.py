@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,13 +11,13 @@ from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
+from whyrank.data.once import OncePer
 from whyrank.kernels.backing import counts_of_people
 from whyrank.kernels.lookup import counts_over
 from whyrank.kernels.neighbours import neighbours
 from whyrank.ranking.form import Numbers
 
 LIKE = 20  # how many items count as "like" an item
-_cache: weakref.WeakKeyDictionary[Catalog, tuple[CSR, dict[int, Numbers]]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +79,7 @@ def evidence(
 
 def similar_items(catalog: Catalog, items: Numbers) -> NDArray[np.int32]:
     """The items most like each item, by Jaccard over what is said of them; -1 where there are fewer."""
-    if catalog not in _cache:
-        said = catalog.item_explanations
-        by_explanation = CSR.from_pairs(said.indices, said.rows_of_entries(), len(catalog.explanations), said.rows)
-        _cache[catalog] = by_explanation, {}
-    inverse, known = _cache[catalog]
+    inverse, known = _said_of_items(catalog)
     fresh = np.array([item for item in items.tolist() if item >= 0 and item not in known], np.int32)
     if len(fresh):
         said = catalog.item_explanations
@@ -92,6 +87,15 @@ def similar_items(catalog: Catalog, items: Numbers) -> NDArray[np.int32]:
         known.update(zip(fresh.tolist(), found, strict=True))
     nobody = np.full(LIKE, -1, np.int32)
     return np.array([known.get(item, nobody) for item in items.tolist()], np.int32).reshape(-1, LIKE)
+
+
+def _inverse(catalog: Catalog) -> tuple[CSR, dict[int, Numbers]]:
+    """Explanation -> items, and the similar items that were found so far."""
+    said = catalog.item_explanations
+    return CSR.from_pairs(said.indices, said.rows_of_entries(), len(catalog.explanations), said.rows), {}
+
+
+_said_of_items: OncePer[Catalog, tuple[CSR, dict[int, Numbers]]] = OncePer(_inverse)
 
 
 def _of_similar_items(catalog: Catalog, items: Numbers, explanations: Numbers) -> NDArray[np.int32]:

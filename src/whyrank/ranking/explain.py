@@ -146,9 +146,9 @@ def ranked_known(
 ) -> Ranked:
     """As `rank`, but nothing for unknown items."""
     known = np.flatnonzero(items >= 0)
-    found = rank(model, users[known], items[known], n, options, threads)
     if len(known) == len(items):
-        return found
+        return rank(model, users, items, n, options, threads)
+    found = rank(model, users[known], items[known], n, options, threads)
     shape = (len(items), found.numbers.shape[1])
     numbers, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
     numbers[known], scores[known] = found
@@ -167,7 +167,7 @@ def explained(
 ) -> Explained:
     """Ranked explanations with their evidence."""
     users, items = numbers
-    row, rank, found, scores = columns.listed(*(np.ascontiguousarray(each) for each in ranked))
+    row, rank, found, scores = columns.listed(np.ascontiguousarray(ranked.numbers), np.ascontiguousarray(ranked.scores))
     return Explained(
         model=model,
         user_ids=ids[0],

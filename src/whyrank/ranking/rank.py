@@ -171,7 +171,7 @@ def _rank_chunk(
     if not (options.diversity or chosen):
         return found
     lists = _chosen(catalog, found, n, options)
-    rows = _unfinished(found, lists) if chosen else []
+    rows = _unfinished(found, lists) if chosen else np.empty(0, np.int64)
     while len(rows) and wanted < pool:
         wanted = min(4 * wanted, pool)
         found = _top(model, users[rows], items[rows], wanted, options, allowed, boost, whole, threads)

@@ -51,15 +51,16 @@ class Reason:
 def reasons(found: Explained) -> list[list[Reason]]:
     """Reasons as objects, pair by pair."""
     made: list[list[Reason]] = [[] for _ in found.users]
-    for row, *before, evidence, aspect, polarity, quotes, fallback in _rows(found):
-        made[row].append(Reason(*before, Evidence(*evidence), aspect, polarity, quotes, fallback))
+    for row, rank, (id_, text, aspect, polarity), sentence, score, parts, counts, quotes, fallback in _rows(found):
+        said = (sentence, score, parts, Evidence(*counts))
+        made[row].append(Reason(rank, id_, text, *said, aspect, polarity, quotes, fallback))
     return made
 
 
 def documents(found: Explained) -> list[list[dict[str, object]]]:
     """Reasons as `Reason.as_dict` has them, pair by pair, without the objects."""
     made: list[list[dict[str, object]]] = [[] for _ in found.users]
-    for row, rank, id_, text, sentence, score, parts, counts, aspect, polarity, quotes, fallback in _rows(found):
+    for row, rank, (id_, text, aspect, polarity), sentence, score, parts, counts, quotes, fallback in _rows(found):
         item, similar_items, user, supporting, opposing, agreeing, mentions, user_aspect, latest = counts
         evidence = {
             "item": item,
@@ -90,16 +91,20 @@ def documents(found: Explained) -> list[list[dict[str, object]]]:
 
 
 def _rows(found: Explained) -> Iterator[tuple[Any, ...]]:
-    """Reason by reason: the number of its pair, then what a `Reason` has."""
-    catalog, numbers, rows = found.catalog, found.explanation.tolist(), found.row.tolist()
-    ids, texts, aspects, fallbacks = catalog.ids_listed, catalog.texts_listed, catalog.aspects_listed, found.fallbacks()
+    """Reason by reason: the number of its pair, rank, what is shown of it, sentence, score, parts, counts of people,
+    quotes and fallback."""
+    shown, numbers, rows, fallbacks = (
+        found.catalog.shown,
+        found.explanation.tolist(),
+        found.row.tolist(),
+        found.fallbacks(),
+    )
     names = list(found.parts)
     shares = zip(*(values.tolist() for values in found.parts.values()), strict=True) if names else [()] * len(numbers)
     return zip(
-        *(rows, found.rank.tolist(), [ids[number] for number in numbers], [texts[number] for number in numbers]),
-        *(found.sentences(), found.score.tolist(), [dict(zip(names, each, strict=True)) for each in shares]),
-        *(found.evidence.rows(), [aspects[number] for number in catalog.aspect[found.explanation].tolist()]),
-        *(found.polarity.tolist(), found.quotes(), [fallbacks[row] for row in rows]),
+        *(rows, found.rank.tolist(), [shown[number] for number in numbers], found.sentences(), found.score.tolist()),
+        [dict(zip(names, each, strict=True)) for each in shares],
+        *(found.evidence.rows(), found.quotes(), [fallbacks[row] for row in rows]),
         strict=True,
     )
 

@@ -76,7 +76,7 @@ def choose(models: Models, asked: RankOptions) -> tuple[Chosen, Chosen | None]:
 def pairs_of(asked: ExplainOne | ExplainMany) -> list[tuple[str, str]]:
     """The users and items of a request in either form."""
     many = getattr(asked, "pairs", None)
-    return [(asked.user, asked.item)] if many is None else [(pair.user, pair.item) for pair in many]  # type: ignore[union-attr]
+    return [(asked.user, asked.item)] if many is None else [(pair.user, pair.item) for pair in many]
 
 
 def explain(models: Models, asked: ExplainOne | ExplainMany, options: Options) -> Answer:
@@ -169,10 +169,11 @@ def _results(
 
 def reason_rows(chosen: Chosen, found: Explained) -> list[list[Document]]:
     """Reasons as JSON, pair by pair."""
-    sentiments = iter(chosen.loaded.sentiments(found.explanation))
-    return [
-        [{**each, "sentiment": next(sentiments), "other_rank": None} for each in listed] for listed in documents(found)
-    ]
+    sentiments, lists = iter(chosen.loaded.sentiments(found.explanation)), documents(found)
+    for reasons in lists:
+        for each in reasons:
+            each["sentiment"], each["other_rank"] = next(sentiments), None
+    return lists
 
 
 def _mark(one: list[Document], two: list[Document]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import lru_cache
 from operator import attrgetter
 from typing import Annotated, Any, Literal
 
@@ -84,7 +84,7 @@ ListOptions: type[Asked] = create_model(
 
 def options_of(asked: object) -> Options:
     """The library's options of a request, which are checked once for all requests that have the same ones."""
-    names, values = _option_members(type(asked))
+    names, values = _option_members(asked)
     given = values(asked)
     try:
         hash(given)
@@ -93,12 +93,16 @@ def options_of(asked: object) -> Options:
     return _equal_options(names, given)
 
 
-@cache
-def _option_members(kind: type) -> tuple[tuple[str, ...], Callable[[object], tuple[Any, ...]]]:
+def _option_members(asked: object) -> tuple[tuple[str, ...], Callable[[object], tuple[Any, ...]]]:
     """Which options requests of a kind have, and what reads them."""
-    there = kind.model_fields if issubclass(kind, BaseModel) else kind.__struct_fields__  # type: ignore[attr-defined]
-    names = tuple(each.name for each in Options.declared() if each.name in there)
-    return names, attrgetter(*names)
+    kind = type(asked)
+    if kind not in _members:
+        names = tuple(each.name for each in Options.declared() if hasattr(asked, each.name))
+        _members[kind] = names, attrgetter(*names)
+    return _members[kind]
+
+
+_members: dict[type, tuple[tuple[str, ...], Callable[[object], tuple[Any, ...]]]] = {}
 
 
 @lru_cache(1024)
