@@ -114,9 +114,9 @@ def environment_of(source: Path | None) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(places), **single}
 
 
-def serve() -> None:
-    """What the process that is measured runs."""
-    run(Settings.from_environment(), port=0, application="service_load:application")
+def serve(**given: Any) -> None:
+    """What the process that is measured runs; the settings are made by the version that it runs."""
+    run(Settings(**given | {"models": tuple(given["models"])}), port=0, application="service_load:application")
 
 
 def start(
@@ -124,18 +124,20 @@ def start(
 ) -> tuple[subprocess.Popen[str], str]:
     """The service in a process of its own, and its address once all workers are up."""
     store = f"sqlite:///{folder}/load{'-baseline' if source else ''}.db"
-    Settings(models=(str(model),), store=store, workers=workers, rate=0, in_flight=in_flight).to_environment()
-    environment = environment_of(source)
-    command = [sys.executable, "-c", "import service_load\nif __name__ == '__main__': service_load.serve()"]
+    given = {"models": [str(model)], "store": store, "workers": workers, "rate": 0, "in_flight": in_flight}
+    code = f"import service_load\nif __name__ == '__main__': service_load.serve(**{given!r})"
+    command, environment = [sys.executable, "-c", code], environment_of(source)
     process = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stderr is not None
     url, started = process.stdout.readline().strip(), 0
+    said = []
     for line in process.stderr:
+        said.append(line)
         started += "startup complete" in line
         if started == workers:
             return process, url + "v1/"
-    raise SystemExit("the service did not start")
+    raise SystemExit("the service did not start:\n" + "".join(said[-5:]))
 
 
 def load(url: str, bodies: Path, seconds: int, connections: int) -> dict[str, float]:
