@@ -1,13 +1,16 @@
 """How many requests a second the service answers, beside a route on the same stack that does nothing.
 
     python benchmarks/service_load.py --pools 8191 126696 --workers 1 2 --seconds 5 --repeats 3
+    python benchmarks/service_load.py --pools 8191 --workers 1 --models bper profile-j --baseline OLD/src
     python benchmarks/service_load.py --memory 4
 
-Needs wrk (Debian: apt install wrk). The model is a BPER with random factors (20 per side); the data has Yelp's sizes
-for the large pool. `nothing` passes the same guard (keys, limits, counts), reads, parses and checks the same body, and
-answers a constant. The last column is the processor time of a route beyond that of nothing, as a share of a
-whole explain: for `rank` the model's share, for `explain` that of the model and of making the answer. The best of the
-repeats is shown. `--memory N` starts N workers on the large pool and prints resident and proportional memory.
+Needs wrk (Debian: apt install wrk). `bper` is a BPER with random factors (20 per side), `profile-j` the default model,
+fitted; the data is simulated and has Yelp's sizes for the large pool. Answers are the default ones, with sentences and
+evidence. `nothing` passes the same guard (keys, limits, counts), reads, decodes and checks the same body, and answers a
+constant. `rank` ranks as well. The last column is the processor time of a route beyond that of nothing, as a share of a
+whole explain. `--baseline` names the `src` folder of another version, whose explain of the same pairs is measured in
+turn with the others (`explain, baseline`); it fits its own model. The best of the repeats is shown. `--memory N` starts
+N workers on the large pool and prints resident and proportional memory.
 """
 
 from __future__ import annotations
@@ -20,20 +23,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from fastapi import Request
-from starlette.responses import Response
 
 import whyrank as wr
-from whyrank.ranking.options import Options
-from whyrank.ranking.rank import rank
-from whyrank.service import routes, schemas
 from whyrank.service.app import create_app
-from whyrank.service.guard import Guard
 from whyrank.service.run import run
 from whyrank.service.settings import Settings
-from whyrank.service.state import state_of
 
 HERE = Path(__file__).parent
 DATA = {  # explanations: a preset and its sizes
@@ -56,39 +53,45 @@ end
 """
 
 
-async def nothing(body: schemas.ExplainRequest) -> Response:
+async def nothing(state: Any, asked: Any) -> bytes:
     """A route that takes the same body and does nothing with it."""
-    return Response(b'{"model":"bper","mu":0.7,"results":[]}', media_type="application/json")
+    return b'{"model":"bper","mu":0.7,"results":[]}'
 
 
-async def only_rank(body: schemas.ExplainRequest, request: Request) -> Response:
+async def only_rank(state: Any, asked: Any) -> bytes:
     """A route that ranks, and leaves out what makes an answer of it: texts, parts, evidence, JSON."""
-    model = state_of(request).shelf.default.model
-    users = model.catalog_.users.numbers([pair.user for pair in body.pairs])
-    items = model.catalog_.items.numbers([pair.item for pair in body.pairs])
-    rank(model, users, items, body.n, Options(grounded=True), 1)
-    return await nothing(body)
+    from whyrank.ranking.rank import rank
+    from whyrank.service.schemas import options_of
+
+    model = state.shelf.default.model
+    users, items = model.catalog_.users.numbers([asked.user]), model.catalog_.items.numbers([asked.item])
+    rank(model, users, items, asked.n, options_of(asked), 1)
+    return await nothing(state, asked)
 
 
-def application() -> Guard:
-    """The service with two more routes; what uvicorn's workers run."""
-    routes.router.post("/nothing")(nothing)
-    routes.router.post("/rank")(only_rank)
-    return create_app(Settings.from_environment())
+def application() -> Any:
+    """The service, with two more routes where it has short ways; what uvicorn's workers run."""
+    app = create_app(Settings.from_environment())
+    for path, reply in (("/v1/nothing", nothing), ("/v1/rank", only_rank)) if hasattr(app, "short") else ():
+        app.short[path] = app.short["/v1/explain"]._replace(path=path, reply=reply)
+    return app
 
 
-def prepare(pool: int, folder: Path) -> tuple[Path, Path]:
+def prepare(pool: int, folder: Path, kind: str = "bper") -> tuple[Path, Path]:
     """A saved model, and a file of request bodies, made once."""
-    model, bodies = folder / f"model-{pool}", folder / f"bodies-{pool}.jsonl"
-    if not bodies.is_file():
+    model, bodies = folder / f"{kind}-{pool}", folder / f"bodies-{pool}.jsonl"
+    if not model.is_dir() or not bodies.is_file():
         preset, sizes = DATA[pool]
         data = wr.simulate(preset, seed=0, **sizes)
         rng = np.random.default_rng(0)
-        fitted = wr.BPER(factors=20, epochs=1, bias_start="popularity").fit(data)
-        for name in ("user_factors_", "item_factors_", "explanation_by_user_", "explanation_by_item_"):
-            setattr(fitted, name, rng.normal(0, 0.4, getattr(fitted, name).shape).astype(np.float32))
-        fitted.save(model)
-        records = rng.integers(0, data.records, 5000)
+        if kind == "profile-j":
+            wr.ProfileJ().fit(data).save(model)
+        else:
+            fitted = wr.BPER(factors=20, epochs=1, bias_start="popularity").fit(data)
+            for name in ("user_factors_", "item_factors_", "explanation_by_user_", "explanation_by_item_"):
+                setattr(fitted, name, rng.normal(0, 0.4, getattr(fitted, name).shape).astype(np.float32))
+            fitted.save(model)
+        records = np.random.default_rng(1).integers(0, data.records, 5000)
         pairs = zip(
             data.users.terms(data.record_user[records]), data.items.terms(data.record_item[records]), strict=True
         )
@@ -96,27 +99,45 @@ def prepare(pool: int, folder: Path) -> tuple[Path, Path]:
     return model, bodies
 
 
-def serve() -> None:
-    """What the process that is measured runs."""
-    run(Settings.from_environment(), port=0, application="service_load:application")
+def prepare_elsewhere(source: Path, pool: int, folder: Path, kind: str) -> Path:
+    """The model of another version of the library, fitted by it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    code = f"import service_load, pathlib; service_load.prepare({pool}, pathlib.Path({str(folder)!r}), {kind!r})"
+    subprocess.run([sys.executable, "-c", code], env=environment_of(source), check=True)
+    return folder / f"{kind}-{pool}"
 
 
-def start(model: Path, workers: int, folder: Path, in_flight: int = 1024) -> tuple[subprocess.Popen[str], str]:
+def environment_of(source: Path | None) -> dict[str, str]:
+    """Variables of a process that imports this file, and the library from `source` (None: as here)."""
+    places = [str(HERE), *([str(source)] if source else []), os.environ.get("PYTHONPATH", "")]
+    single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(places), **single}
+
+
+def serve(**given: Any) -> None:
+    """What the process that is measured runs; the settings are made by the version that it runs."""
+    run(Settings(**given | {"models": tuple(given["models"])}), port=0, application="service_load:application")
+
+
+def start(
+    model: Path, workers: int, folder: Path, in_flight: int = 1024, source: Path | None = None
+) -> tuple[subprocess.Popen[str], str]:
     """The service in a process of its own, and its address once all workers are up."""
-    store = f"sqlite:///{folder}/load.db"
-    Settings(models=(str(model),), store=store, workers=workers, rate=0, in_flight=in_flight).to_environment()
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
-    environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-c", "import service_load\nif __name__ == '__main__': service_load.serve()"]
+    store = f"sqlite:///{folder}/load{'-baseline' if source else ''}.db"
+    given = {"models": [str(model)], "store": store, "workers": workers, "rate": 0, "in_flight": in_flight}
+    code = f"import service_load\nif __name__ == '__main__': service_load.serve(**{given!r})"
+    command, environment = [sys.executable, "-c", code], environment_of(source)
     process = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stderr is not None
     url, started = process.stdout.readline().strip(), 0
+    said = []
     for line in process.stderr:
+        said.append(line)
         started += "startup complete" in line
         if started == workers:
             return process, url + "v1/"
-    raise SystemExit("the service did not start")
+    raise SystemExit("the service did not start:\n" + "".join(said[-5:]))
 
 
 def load(url: str, bodies: Path, seconds: int, connections: int) -> dict[str, float]:
@@ -152,32 +173,47 @@ def cpu_seconds(processes: list[str]) -> float:
 
 
 def measure(arguments: argparse.Namespace, folder: Path) -> None:
-    print("| pool | workers | route | requests/s | p50 ms | p99 ms | CPU us | beyond nothing, of explain |")
-    print("|---|---|---|---|---|---|---|---|", flush=True)
+    print("| pool | model | workers | route | requests/s | p50 ms | p99 ms | CPU us | beyond nothing, of explain |")
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
     for pool in arguments.pools:
-        model, bodies = prepare(pool, folder)
-        for workers in arguments.workers:
-            process, url = start(model, workers, folder)
-            try:
-                load(url + "explain", bodies, 2, arguments.connections)  # the first requests touch cold pages
-                best: dict[str, dict[str, float]] = {}
-                for route in ("nothing", "rank", "explain") * arguments.repeats:
-                    answering = workers_of(process, workers)
-                    before = cpu_seconds(answering)
-                    found = load(url + route, bodies, arguments.seconds, arguments.connections)
-                    found["cpu"] = (cpu_seconds(answering) - before) / found["count"] * 1e6
-                    kept = best.setdefault(route, dict(found))
-                    best[route] = (found if found["rate"] > kept["rate"] else kept) | {
-                        "cpu": min(found["cpu"], kept["cpu"])
-                    }
-            finally:
-                process.terminate()
-                process.wait()
-            for route in ("nothing", "rank", "explain"):
-                row = best[route]
-                told = f"{(row['cpu'] - best['nothing']['cpu']) / best['explain']['cpu']:.0%}"
-                times = f"{row['50']:.2f} | {row['99']:.2f} | {row['cpu']:.0f}"
-                print(f"| {pool:,} | {workers} | {route} | {row['rate']:,.0f} | {times} | {told} |", flush=True)
+        for kind in arguments.models:
+            model, bodies = prepare(pool, folder, kind)
+            old = arguments.baseline and prepare_elsewhere(arguments.baseline, pool, folder / "baseline", kind)
+            for workers in arguments.workers:
+                best = _best(arguments, folder, model, old, bodies, workers)
+                for route, row in best.items():
+                    told = f"{(row['cpu'] - best['nothing']['cpu']) / best['explain']['cpu']:.0%}"
+                    times = f"{row['50']:.2f} | {row['99']:.2f} | {row['cpu']:.0f}"
+                    cells = f"{pool:,} | {kind} | {workers} | {route} | {row['rate']:,.0f}"
+                    print(f"| {cells} | {times} | {told} |", flush=True)
+
+
+def _best(
+    arguments: argparse.Namespace, folder: Path, model: Path, old: Path | None, bodies: Path, workers: int
+) -> dict[str, dict[str, float]]:
+    """The best of several turns of every route; a version beside this one takes its turns between them."""
+    running = {"": start(model, workers, folder)}
+    try:
+        if old:
+            running[", baseline"] = start(old, workers, folder, source=arguments.baseline)
+        for _, url in running.values():
+            load(url + "explain", bodies, 2, arguments.connections)  # the first requests touch cold pages
+        turns = [("nothing", ""), ("rank", ""), ("explain", ""), *([("explain", ", baseline")] if old else [])]
+        best: dict[str, dict[str, float]] = {}
+        for route, version in turns * arguments.repeats:
+            process, url = running[version]
+            answering = workers_of(process, workers)
+            before = cpu_seconds(answering)
+            found = load(url + route, bodies, arguments.seconds, arguments.connections)
+            found["cpu"] = (cpu_seconds(answering) - before) / found["count"] * 1e6
+            kept = best.setdefault(route + version, dict(found))
+            better = found if found["rate"] > kept["rate"] else kept
+            best[route + version] = better | {"cpu": min(found["cpu"], kept["cpu"])}
+        return best
+    finally:
+        for process, _ in running.values():
+            process.terminate()
+            process.wait()
 
 
 def memory(workers: int, folder: Path) -> None:
@@ -206,6 +242,8 @@ def memory(workers: int, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pools", type=int, nargs="+", choices=sorted(DATA), default=sorted(DATA))
+    parser.add_argument("--models", nargs="+", choices=("bper", "profile-j"), default=["bper"])
+    parser.add_argument("--baseline", type=Path, metavar="SRC", help="the src folder of a version to measure beside it")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=3)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR, checked_array, checked_csr
+from whyrank.data.once import made_once
 from whyrank.data.people import People, Said
 from whyrank.data.ratings import Range
 from whyrank.data.statements import is_general
@@ -67,35 +67,35 @@ class Catalog:
             rating_range=train.rating_range,
         )
 
-    @cached_property
+    @made_once
     def ranks(self) -> NDArray[np.int32]:
         """The place of each explanation when ties are broken: by popularity, then by id."""
         return _places(self.popularity)
 
-    @cached_property
+    @made_once
     def item_users(self) -> CSR:
         """U_i."""
         seen = self.user_items
         return CSR.from_pairs(seen.indices, seen.rows_of_entries(), len(self.items), len(self.users))
 
-    @cached_property
+    @made_once
     def item_popularity(self) -> NDArray[np.int64]:
         """The number of users of each item."""
         return np.bincount(self.user_items.indices, minlength=len(self.items))
 
-    @cached_property
+    @made_once
     def item_ranks(self) -> NDArray[np.int32]:
         """As `ranks`, for items."""
         return _places(self.item_popularity)
 
-    @cached_property
+    @made_once
     def sentiment_source(self) -> str | None:
         """Where sentiment comes from: polarity (as the source has it), ratings, words, "ratings and words"; or None."""
         from whyrank.data.sentiment import sources_of
 
         return "polarity" if self.polarity is not None else sources_of(self._phrases, self.mean_rating)
 
-    @cached_property
+    @made_once
     def sentiment(self) -> NDArray[np.float32]:
         """From -1 to 1 per explanation: as its source has it, otherwise from ratings and words; 0 if unknown."""
         from whyrank.data.sentiment import sentiment_of
@@ -109,22 +109,22 @@ class Catalog:
         """Texts whose words may praise or blame; an id is not a sentence."""
         return None if self.are_tags else self.texts
 
-    @cached_property
+    @made_once
     def signs(self) -> NDArray[np.int8]:
         """-1, 0 or 1 per explanation: whether it speaks against an item or for it."""
         return np.sign(self.sentiment).astype(np.int8)
 
-    @cached_property
+    @made_once
     def favourable(self) -> NDArray[np.bool_] | None:
         """Explanations that do not speak against an item; None: none does."""
         return self.signs >= 0 if (self.signs < 0).any() else None
 
-    @cached_property
+    @made_once
     def unfavourable(self) -> NDArray[np.bool_]:
         """Explanations that speak against an item."""
         return self.signs < 0
 
-    @cached_property
+    @made_once
     def general(self) -> NDArray[np.bool_] | None:
         """Explanations that praise or blame an aspect without saying why, such as great food; None: none does."""
         known = zip(self.ids_listed, self.aspect.tolist(), self.signs.tolist(), strict=True)
@@ -132,7 +132,7 @@ class Catalog:
         found = np.array([a >= 0 and is_general(each, str(names[a]), sign) for each, a, sign in known], np.bool_)
         return found if found.any() else None
 
-    @cached_property
+    @made_once
     def standing(self) -> NDArray[np.float32]:
         """Where each entry of item x explanation stands among the items, from 0: its people say it most often.
 
@@ -158,25 +158,31 @@ class Catalog:
         standing[places[order]] = (place - first) / known.sum()
         return standing
 
-    @cached_property
+    @made_once
     def ids_listed(self) -> list[str]:
         """The explanations' ids, quicker one by one than from a column."""
         return self.explanations.ids.to_list()
 
-    @cached_property
+    @made_once
     def texts_listed(self) -> list[str]:
         """The explanations' texts, quicker one by one than from a column."""
         return self.ids_listed if self.texts is None else self.texts.to_list()
 
-    @cached_property
+    @made_once
     def are_tags(self) -> bool:
         """Whether explanations have no texts but their ids, as tags and ticked boxes have."""
         return self.texts is None or self.texts.equals(self.explanations.ids)
 
-    @cached_property
+    @made_once
     def aspects_listed(self) -> list[str | None]:
         """The names of aspects; the last one, of number -1, is None."""
         return [*self.aspects.ids.to_list(), None]
+
+    @made_once
+    def shown(self) -> list[tuple[str, str, str | None, int]]:
+        """What is shown of each explanation wherever it stands: id, text, aspect and sign."""
+        aspects = [self.aspects_listed[number] for number in self.aspect.tolist()]
+        return list(zip(self.ids_listed, self.texts_listed, aspects, self.signs.tolist(), strict=True))
 
     def table(self) -> pl.DataFrame:
         """One row per explanation: id, text, popularity, sentiment."""

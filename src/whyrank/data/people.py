@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR, checked_array, checked_csr
+from whyrank.data.once import made_once
 
 if TYPE_CHECKING:
     from whyrank.data.triplets import Triplets
@@ -130,7 +130,7 @@ class People:
             quotes=quotes.select(*TEXTS),
         )
 
-    @cached_property
+    @made_once
     def quotes_listed(self) -> tuple[list[str], list[str | None], list[int], list[int]] | None:
         """Texts, sources, users and times of quotes, quicker one by one than from a table; None: there are too many."""
         if len(self.quotes) > LISTED:

@@ -16,6 +16,7 @@ from whyrank.errors import DataError, UnknownId
 
 NEAR = 1000  # ids that are compared with an unknown one
 LONG = 100  # characters of it that are
+RECENT = 50_000  # ids whose numbers are remembered when they were looked up one by one
 FEW = 64  # up to here a walk down the sorted ids beats a vectorized search
 
 
@@ -30,11 +31,12 @@ class Vocabulary:
     [1, -1]
     """
 
-    __slots__ = ("_order", "_sorted", "ids", "kind")
+    __slots__ = ("_order", "_recent", "_sorted", "ids", "kind")
 
     def __init__(self, ids: pl.Series, kind: str = "id") -> None:
         self.ids = ids
         self.kind = kind
+        self._recent: dict[str, int] = {}
         ordered = ids.is_sorted()
         self._order = None if ordered else ids.arg_sort()
         self._sorted = ids if self._order is None else ids.gather(self._order)
@@ -106,10 +108,17 @@ class Vocabulary:
         return np.array([-1 if term is None else self._find(term) for term in terms], np.int32)
 
     def _find(self, term: str) -> int:
+        known = self._recent.get(term)
+        if known is not None:
+            return known
         at = bisect_left(self._sorted, term)
         if at == len(self._sorted) or self._sorted[at] != term:
             return -1
-        return at if self._order is None else int(self._order[at])
+        number = at if self._order is None else int(self._order[at])
+        if len(self._recent) >= RECENT:
+            self._recent.clear()
+        self._recent[term] = number
+        return number
 
     def _many(self, terms: pl.Series) -> NDArray[np.int32]:
         if not len(self):

@@ -85,15 +85,17 @@ def counts_of_people(
     own_indices: NDArray[np.int32],
     own_counts: NDArray[np.int32],
     seen_indptr: NDArray[np.int64],
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Eight counts of each (user, item, explanation), and where the last two stand among the entries of their relation.
+    latest: NDArray[np.int64],
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    """Eight counts of each (user, item, explanation), where the last two stand among the entries of their relation, and
+    when that was last said (0: unknown, as where `latest` is empty).
 
     In this order: records of the item, records of the user, people who say it about the item, who say the opposite
     about its aspect, who say as much about its aspect, who mention its aspect, items of which the user mentions it,
     items of the user. Unknown users and items (-1) have none. One call for what would take NumPy fifty.
     """
     found = np.zeros((8, len(users)), np.int32)
-    entries = np.full(len(users), -1, np.int64)
+    entries, times = np.full(len(users), -1, np.int64), np.zeros(len(users), np.int64)
     for at in range(len(users)):
         user, item, e = users[at], items[at], explanations[at]
         a = aspect[e]
@@ -102,6 +104,8 @@ def counts_of_people(
             entries[at] = entry
             if entry >= 0:
                 found[0, at], found[2, at] = counts[entry], supporting[entry]
+                if len(latest):
+                    times[at] = latest[entry]
             place = place_of(aspect_indptr, aspect_indices, item, a) if a >= 0 else -1
             if place >= 0:
                 found[5, at] = mentions[place]
@@ -114,7 +118,7 @@ def counts_of_people(
             found[7, at] = seen_indptr[user + 1] - seen_indptr[user]
             if a >= 0:
                 found[6, at] = count_at(own_indptr, own_indices, own_counts, user, a)
-    return found, entries
+    return found, entries, times
 
 
 @kernel

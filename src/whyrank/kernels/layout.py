@@ -163,3 +163,38 @@ def ascending(starts: NDArray[np.int64], stops: NDArray[np.int64], values: NDArr
                 return False
             last = values[at]
     return True
+
+
+@kernel
+def check_given(
+    queries: Floats,
+    columns: int,
+    starts: NDArray[np.int64],
+    stops: NDArray[np.int64],
+    given: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    bonus: NDArray[np.int32],
+    values: Floats,
+    pool: int,
+) -> tuple[bool, bool, float, float]:
+    """Whether a search among given explanations is well-formed, and whether queries agree from `columns` on.
+
+    And the largest norm of a query (before `columns`) and the largest bonus. `indptr` is empty without a bonus.
+    """
+    count, alike, longest, largest = len(queries), True, 0.0, np.float32(0)
+    fine = len(starts) == count and len(stops) == count and ascending(starts, stops, given, pool)
+    for row in range(count):
+        norm, _ = _measure(queries, row, 0, columns)
+        for j in range(columns, queries.shape[1]):
+            alike = alike and queries[row, j] == queries[0, j]
+            fine = fine and np.isfinite(queries[row, j])
+        fine = fine and np.isfinite(norm)
+        longest = max(longest, norm)
+    if len(indptr):
+        fine = fine and len(indptr) == count + 1 and len(bonus) == len(values)
+        fine = fine and indptr[0] == 0 and indptr[-1] == len(bonus)
+        fine = fine and ascending(indptr[:-1], indptr[1:], bonus, pool)
+        for value in values:
+            fine = fine and value >= 0 and np.isfinite(value)
+            largest = max(largest, value)
+    return fine, alike, np.sqrt(longest), np.float64(largest)

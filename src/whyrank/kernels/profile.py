@@ -120,6 +120,25 @@ def gather_profiles(
 
 
 @kernel
+def pair_profiles(
+    row_a: Ints, indptr_a: Longs, indices_a: Ints, counts_a: Ints, inputs_a: Floats,
+    row_b: Ints, indptr_b: Longs, indices_b: Ints, counts_b: Ints, inputs_b: Floats, longest: int,
+) -> Floats:  # fmt: skip
+    """Both sides' profiles of every pair, side by side, and a one behind them; an unknown row (-1) has zeros."""
+    none, nothing, everyone = np.zeros(1, np.int64), np.zeros(0, np.int32), np.arange(len(row_a))
+    numbers, counts, places = other_entries(
+        everyone,
+        row_a, indptr_a, indices_a, counts_a, none, nothing,
+        row_b, indptr_b, indices_b, counts_b, none, nothing,
+        False, longest,
+    )  # fmt: skip
+    x = np.zeros((len(row_a), inputs_a.shape[1] + inputs_b.shape[1] + 1), np.float32)
+    gather_profiles(numbers, profile_weights(counts, places), places, inputs_a, inputs_b, x)
+    x[:, -1] = 1
+    return x
+
+
+@kernel
 def softmax_step(
     full: bool, evidence: bool, target_indptr: Longs, targets: Ints,
     numbers: Ints, counts: Floats, places: Longs, x: Floats, keys: Floats, bias: Floats, log_share: Doubles,

@@ -313,25 +313,32 @@ def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) 
 
 @kernel
 def search_given(
-    keys: Floats, shape: NDArray[np.int64], base: Floats, ranks: Numbers, batch: Batch, best: Best,
-    starts: NDArray[np.int64], stops: NDArray[np.int64], given: Numbers, first: int, last: int,
+    keys: Floats, shape: NDArray[np.int64], base: Floats, ranks: Numbers, by_rank: Numbers, queries: Floats,
+    rows: NDArray[np.int64], floors: Floats, indptr: NDArray[np.int64], bonus: Numbers, values: Floats,
+    starts: NDArray[np.int64], stops: NDArray[np.int64], given: Numbers, scores: Floats, numbers: Numbers,
+    first: int, last: int,
 ) -> None:  # fmt: skip
-    """Rank for `rows` first..last only the explanations given for each; a bonus counts for those given."""
-    width, n = keys.shape[1], best.scores.shape[1]
+    """Rank for `rows` first..last only the explanations given for each; a bonus counts for those given.
+
+    Without floors and without a bonus, `floors` and `indptr` are empty.
+    """
+    width, n = keys.shape[1], scores.shape[1]
     query, heap, sizes = np.zeros((1, width), np.float32), np.zeros((1, n), np.uint64), np.zeros(1, np.int64)
     for place in range(first, last):
-        row = batch.rows[place]
-        take(batch.queries, row, shape, query, 0)
-        low, high = batch.bonus_indptr[row], batch.bonus_indptr[row + 1]
+        row = rows[place]
+        take(queries, row, shape, query, 0)
+        low = int(indptr[row]) if len(indptr) else 0
+        high = int(indptr[row + 1]) if len(indptr) else 0
+        floor = floors[row] if len(floors) else np.float32(-np.inf)
         for at in range(starts[row], stops[row]):
             e = given[at]
             score = base[e] + dot(query, 0, keys, e * width, width)
-            found = _find(batch.bonus_explanations, low, high, e)
+            found = _find(bonus, low, high, e)
             if found >= 0:
-                score += batch.bonus_values[found]
-            if score >= batch.floors[row] and score > -np.inf:
+                score += values[found]
+            if score >= floor and score > -np.inf:
                 offer(heap, sizes, 0, entry_of(score, ranks[e]))
-        settle(heap, sizes, 0, best.by_rank, best.scores, best.numbers, row)
+        settle(heap, sizes, 0, by_rank, scores, numbers, row)
 
 
 @kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,12 +175,15 @@ class Model:
         """What is made once of a fitted model, until it changes."""
         kept = self._kept  # what is made of a model that changes meanwhile must not outlive the change
         if key not in kept:
-            kept[key] = make()
+            with self._making:  # threads that ask at the same time wait for the first
+                if key not in kept:
+                    kept[key] = make()
         return cast(Kept, kept[key])
 
     def _forget(self) -> None:
         """To be called when keys, strengths or the catalog change."""
         self._kept: dict[object, object] = {}
+        self._making = threading.RLock()
 
     # -- ranking, by external id ---------------------------------------------------------------------------------------
 
@@ -259,7 +263,7 @@ class Model:
 
     def __getstate__(self) -> dict[str, object]:
         """For copies in other processes: without what is made again when it is needed."""
-        return {name: value for name, value in vars(self).items() if name != "_kept"}
+        return {name: value for name, value in vars(self).items() if name not in ("_kept", "_making")}
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
         vars(self).update(state)

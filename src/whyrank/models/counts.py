@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from whyrank.data.catalog import Catalog
 from whyrank.data.split import split_records
 from whyrank.data.triplets import Triplets
-from whyrank.kernels.evidence import Strength, merged_evidence
+from whyrank.kernels.evidence import Strength, evidence_of_sides, merged_evidence
 from whyrank.kernels.metrics import hits
 from whyrank.models.base import Model, Shape
 from whyrank.models.parameters import parameter
@@ -60,8 +60,9 @@ class EvidenceModel(Model):
         return Bonus(*merged_evidence(users, items, *relations, *self.strengths(mu), self.logs))
 
     def bonus_parts(self, users: Numbers, items: Numbers, mu: float | None = None) -> dict[str, Bonus]:
-        nobody = np.full(len(users), -1, np.int32)
-        return {"user": self.bonus(users, nobody, 1, mu), "item": self.bonus(nobody, items, 1, mu)}
+        relations = (*self.catalog_.user_explanations, *self.catalog_.item_explanations)
+        sides = evidence_of_sides(users, items, *relations, *self.strengths(mu), self.logs)
+        return {"user": Bonus(*sides[:3]), "item": Bonus(*sides[3:])}
 
 
 @dataclass(kw_only=True, eq=False)

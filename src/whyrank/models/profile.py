@@ -148,8 +148,7 @@ class Profile(EvidenceModel):
 
     def queries(self, users: Numbers, items: Numbers, mu: float | None = None) -> Floats:
         said, of_items = self.catalog_.user_explanations, self.catalog_.item_explanations
-        x = profiles(users, said, self.user_inputs_, items, of_items, self.item_inputs_)
-        return np.hstack([x, np.ones((len(users), 1), np.float32)])
+        return kernels.pair_profiles(users, *said, self.user_inputs_, items, *of_items, self.item_inputs_, ALL)
 
     def blocks(self) -> tuple[Block, ...]:
         return (Block("user", self.factors), Block("item", self.factors), Block("popularity", 1))
@@ -240,8 +239,7 @@ class ProfileJ(Profile):
     def item_queries(self, users: Numbers) -> Floats:
         seen, nobody = self.catalog_.user_items, np.full(len(users), -1, np.int32)
         nothing = np.zeros((0, 0), np.float32)
-        x = profiles(users, seen, self.item_by_item_inputs_, nobody, seen, nothing)
-        return np.hstack([x, np.ones((len(users), 1), np.float32)])
+        return kernels.pair_profiles(users, *seen, self.item_by_item_inputs_, nobody, *seen, nothing, ALL)
 
 
 def comparison_steps(records: int, settings: SoftmaxSettings) -> int:
@@ -288,25 +286,6 @@ def item_records(learn: Triplets) -> RecordsInMemory:
 def item_task(source: Source, popularity: NDArray[np.int64]) -> SoftmaxTask:
     """Predict a record's item from the user's other items."""
     return SoftmaxTask(source, popularity, (len(popularity), 0), False)
-
-
-def profiles(
-    rows_a: Numbers, relation_a: CSR, inputs_a: Floats, rows_b: Numbers, relation_b: CSR, inputs_b: Floats
-) -> Floats:
-    """Both sides' profiles, side by side; an unknown row (-1) has a profile of zeros."""
-    nobody, nothing = np.zeros(1, np.int64), np.zeros(0, np.int32)
-    everyone = np.arange(len(rows_a), dtype=np.int64)
-    a, b = relation_a, relation_b
-    numbers, counts, places = kernels.other_entries(
-        everyone,
-        *(rows_a, a.indptr, a.indices, a.counts, nobody, nothing),
-        *(rows_b, b.indptr, b.indices, b.counts, nobody, nothing),
-        *(False, ALL),
-    )
-    x = np.zeros((len(rows_a), inputs_a.shape[1] + inputs_b.shape[1]), np.float32)
-    weights = kernels.profile_weights(counts, places)
-    kernels.gather_profiles(numbers, weights, places, inputs_a, inputs_b, x)
-    return x
 
 
 def word_rows(texts: pl.Series, least: int = 2) -> EntryWords | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import weakref
-
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
+from whyrank.data.once import OncePer
 from whyrank.kernels.diversity import choose
 from whyrank.ranking.form import Floats, Numbers
 from whyrank.ranking.options import Options
@@ -13,13 +12,11 @@ from whyrank.ranking.words import word_rows
 
 ALIKE = 0.6  # word overlap from which two reasons say the same
 OPPOSED = 0.5  # distance of sentiments from which two reasons on one subject contradict each other
-_cache: weakref.WeakKeyDictionary[Catalog, CSR] = weakref.WeakKeyDictionary()
+_words_of: OncePer[Catalog, CSR] = OncePer(lambda catalog: word_rows(catalog))
 
 
 def diversify(catalog: Catalog, numbers: Numbers, scores: Floats, n: int, options: Options) -> tuple[Numbers, Floats]:
     """Choose `n` of the ranked candidates of every row; rows are shorter (-1) where the rest repeats or contradicts."""
-    if catalog not in _cache:
-        _cache[catalog] = word_rows(catalog)
-    words, limits = _cache[catalog], (options.per_aspect, options.consistent)
+    words, limits = _words_of(catalog), (options.per_aspect, options.consistent)
     of_pool = (words.indptr, words.indices, catalog.sentiment, catalog.aspect, catalog.signs)
     return choose(numbers, scores, *of_pool, *limits, options.diversity, ALIKE, OPPOSED, n)

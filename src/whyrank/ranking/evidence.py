@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
+from whyrank.data.once import OncePer
 from whyrank.kernels.backing import counts_of_people
 from whyrank.kernels.lookup import counts_over
 from whyrank.kernels.neighbours import neighbours
 from whyrank.ranking.form import Numbers
 
 LIKE = 20  # how many items count as "like" an item
-_cache: weakref.WeakKeyDictionary[Catalog, tuple[CSR, dict[int, Numbers]]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,12 @@ class EvidenceColumns(NamedTuple):
     latest: NDArray[np.int64]
     entries: NDArray[np.int64]  # where (item, explanation) stands in the relation, -1 where nobody says it
 
-    def listed(self) -> list[Evidence]:
-        """One by one."""
+    def rows(self) -> Iterator[tuple[int | None, ...]]:
+        """One by one, as the fields of `Evidence`."""
         similar = [None] * len(self.item) if self.similar_items is None else self.similar_items.tolist()
         counts = (self.user, self.supporting, self.opposing, self.agreeing, self.mentions, self.user_aspect)
         latest = [time or None for time in self.latest.tolist()]
-        columns = zip(self.item.tolist(), similar, *(each.tolist() for each in counts), latest, strict=True)
-        return [Evidence(*row) for row in columns]
+        return zip(self.item.tolist(), similar, *(each.tolist() for each in counts), latest, strict=True)
 
 
 def evidence(
@@ -67,15 +66,12 @@ def evidence(
 ) -> EvidenceColumns:
     """Counts for aligned arrays of numbers; unknown users and items (-1) have none."""
     people = catalog.people
-    counts, entries = counts_of_people(
+    counts, entries, latest = counts_of_people(
         *(users, items, explanations, *catalog.item_explanations, people.supporting, *catalog.user_explanations),
         *(catalog.aspect, catalog.signs, *people.item_aspects, people.praising, people.blaming),
-        *(*people.user_aspects, catalog.user_items.indptr),
+        *(*people.user_aspects, catalog.user_items.indptr, people.latest),
     )
     of_item, of_user, supporting, opposing, agreeing, mentions, user_aspect, user_items = counts
-    latest = np.zeros(len(users), np.int64)
-    if len(people.latest):
-        latest = np.where(entries >= 0, people.latest[np.maximum(entries, 0)], 0)
     alike = _of_similar_items(catalog, items, explanations) if similar else None
     said = (supporting, opposing, agreeing, mentions, user_aspect, user_items)
     return EvidenceColumns(of_item, alike, of_user, *said, latest, entries)
@@ -83,11 +79,7 @@ def evidence(
 
 def similar_items(catalog: Catalog, items: Numbers) -> NDArray[np.int32]:
     """The items most like each item, by Jaccard over what is said of them; -1 where there are fewer."""
-    if catalog not in _cache:
-        said = catalog.item_explanations
-        by_explanation = CSR.from_pairs(said.indices, said.rows_of_entries(), len(catalog.explanations), said.rows)
-        _cache[catalog] = by_explanation, {}
-    inverse, known = _cache[catalog]
+    inverse, known = _said_of_items(catalog)
     fresh = np.array([item for item in items.tolist() if item >= 0 and item not in known], np.int32)
     if len(fresh):
         said = catalog.item_explanations
@@ -95,6 +87,15 @@ def similar_items(catalog: Catalog, items: Numbers) -> NDArray[np.int32]:
         known.update(zip(fresh.tolist(), found, strict=True))
     nobody = np.full(LIKE, -1, np.int32)
     return np.array([known.get(item, nobody) for item in items.tolist()], np.int32).reshape(-1, LIKE)
+
+
+def _inverse(catalog: Catalog) -> tuple[CSR, dict[int, Numbers]]:
+    """Explanation -> items, and the similar items that were found so far."""
+    said = catalog.item_explanations
+    return CSR.from_pairs(said.indices, said.rows_of_entries(), len(catalog.explanations), said.rows), {}
+
+
+_said_of_items: OncePer[Catalog, tuple[CSR, dict[int, Numbers]]] = OncePer(_inverse)
 
 
 def _of_similar_items(catalog: Catalog, items: Numbers, explanations: Numbers) -> NDArray[np.int32]:

@@ -15,6 +15,7 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.columns import text_column
 from whyrank.data.tables import as_table
 from whyrank.errors import DataError
+from whyrank.kernels import columns
 from whyrank.ranking.evidence import EvidenceColumns, evidence
 from whyrank.ranking.form import Bonus, Floats, Numbers, given_mu
 from whyrank.ranking.options import Options
@@ -65,14 +66,16 @@ class Explained:
 
     def statuses(self) -> list[Status]:
         """What came of each pair."""
-        names: tuple[Status, ...] = ("ok", "no_reason", "unknown_item")
-        codes = np.where(self.items < 0, 2, np.where(np.diff(self.starts) == 0, 1, 0))
-        return [names[code] for code in codes.tolist()]
+        answered = set(self.row.tolist())
+        return [
+            "unknown_item" if item < 0 else "ok" if at in answered else "no_reason"
+            for at, item in enumerate(self.items.tolist())
+        ]
 
     def fallbacks(self) -> list[str | None]:
         """`unknown_user` for pairs that are answered from the item and popularity alone."""
-        unknown = (self.users < 0) & (self.items >= 0)
-        return ["unknown_user" if each else None for each in unknown.tolist()]
+        numbers = zip(self.users.tolist(), self.items.tolist(), strict=True)
+        return ["unknown_user" if user < 0 <= item else None for user, item in numbers]
 
     def sentences(self) -> list[str] | pl.Series:
         """A sentence for each reason."""
@@ -143,9 +146,9 @@ def ranked_known(
 ) -> Ranked:
     """As `rank`, but nothing for unknown items."""
     known = np.flatnonzero(items >= 0)
-    found = rank(model, users[known], items[known], n, options, threads)
     if len(known) == len(items):
-        return found
+        return rank(model, users, items, n, options, threads)
+    found = rank(model, users[known], items[known], n, options, threads)
     shape = (len(items), found.numbers.shape[1])
     numbers, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
     numbers[known], scores[known] = found
@@ -164,8 +167,7 @@ def explained(
 ) -> Explained:
     """Ranked explanations with their evidence."""
     users, items = numbers
-    row, place = np.nonzero(ranked.numbers >= 0)
-    found, scores = ranked.numbers[row, place], ranked.scores[row, place]
+    row, rank, found, scores = columns.listed(np.ascontiguousarray(ranked.numbers), np.ascontiguousarray(ranked.scores))
     return Explained(
         model=model,
         user_ids=ids[0],
@@ -173,7 +175,7 @@ def explained(
         users=users,
         items=items,
         row=row,
-        rank=(place + 1).astype(np.int32),
+        rank=rank,
         explanation=found,
         score=scores,
         evidence=evidence(model.catalog_, users[row], items[row], found, similar=similar),
@@ -209,32 +211,23 @@ def score_parts(
 
     `row` says to which pair each explanation belongs. What is left over has the name "bonus".
     """
-    weight = given_mu(mu)
-    products = model.queries(users, items, **weight)[row] * model.search().keys[explanations]
+    weight, blocks = given_mu(mu), model.blocks()
+    bonuses = model.bonus_parts(users, items, **weight)
+    table = np.empty((len(blocks) + len(bonuses), len(row)), np.float32)
+    queries = np.ascontiguousarray(model.queries(users, items, **weight), np.float32)
+    widths = np.array([block.width for block in blocks], np.int64)
+    columns.block_parts(queries, model.search().keys, row, explanations, widths, table)
+    for part, bonus in zip(table[len(blocks) :], bonuses.values(), strict=True):
+        columns.bonus_parts(*bonus, row, explanations, part)
     parts: dict[str, NDArray[np.float32]] = {}
-    start, rest = 0, scores
-    for block in model.blocks():
-        part = products[:, start : start + block.width].sum(1)
-        parts[block.name] = parts[block.name] + part if block.name in parts else part
-        start, rest = start + block.width, rest - part
-    for name, bonus in model.bonus_parts(users, items, **weight).items():
-        part = bonus_of(bonus, row, explanations)
+    for name, part in zip([*(block.name for block in blocks), *bonuses], table, strict=True):
         parts[name] = parts[name] + part if name in parts else part
-        rest = rest - part
-    if np.abs(rest).max(initial=0) > 1e-4 * (1 + np.abs(scores).max(initial=0)):
-        parts["bonus"] = rest
-    return parts
+    rest, matters = columns.rest_of(scores, table)
+    return parts | {"bonus": rest} if matters else parts
 
 
 def bonus_of(bonus: Bonus, row: NDArray[np.int64], explanations: Numbers) -> NDArray[np.float32]:
     """What a bonus adds to an explanation of a row, 0 where it has none."""
-    if not len(bonus.values):
-        return np.zeros(len(row), np.float32)
-    if len(bonus.indptr) == 2:  # one pair
-        place = np.minimum(np.searchsorted(bonus.explanations, explanations), len(bonus.values) - 1)
-        return np.where(bonus.explanations[place] == explanations, bonus.values[place], np.float32(0))
-    pool = np.int64(max(bonus.explanations.max(), explanations.max(initial=0)) + 1)
-    there = np.repeat(np.arange(len(bonus.indptr) - 1), np.diff(bonus.indptr)) * pool + bonus.explanations
-    wanted = row * pool + explanations
-    place = np.minimum(np.searchsorted(there, wanted), len(there) - 1)
-    return np.where(there[place] == wanted, bonus.values[place], np.float32(0))
+    found = np.empty(len(row), np.float32)
+    columns.bonus_parts(*bonus, row, explanations, found)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ CHUNK = 8192  # pairs whose queries and lists are in memory at once
 WHOLE = 1 << 22  # scores of whole pools that are in memory at once, for models that need them
 PLAIN = Options.plain()
 NO_MASK = np.empty(0, np.bool_)
+BOOSTS = 16  # kept of a catalog
+_boosts: WeakKeyDictionary[Catalog, dict[tuple[float, float], Floats | None]] = WeakKeyDictionary()
 
 
 class Ranked(NamedTuple):
@@ -77,16 +80,34 @@ def rank(
     check_count(n)
     check_mu(model, options.mu)
     n = min(n, len(model.catalog_.explanations))
-    ranked = Ranked(np.empty((len(users), n), np.int32), np.empty((len(users), n), np.float32))
-    allowed, boost = options.allowed(model.catalog_), options.boost(model.catalog_)
+    allowed, boost = options.allowed(model.catalog_), _boost(model.catalog_, options)
     # A model that scores n explanations alone has to score them all where others may be the best.
     whole = model.scores_n and (options.grounded or allowed is not None or boost is not None)
     chunk = max(1, min(CHUNK, WHOLE // len(model.catalog_.explanations))) if whole else CHUNK
+    if len(users) <= chunk:
+        return Ranked(*_rank_chunk(model, users, items, n, options, allowed, boost, whole, threads))
+    ranked = Ranked(np.empty((len(users), n), np.int32), np.empty((len(users), n), np.float32))
     for start in range(0, len(users), chunk):
         part = slice(start, start + chunk)
         found = _rank_chunk(model, users[part], items[part], n, options, allowed, boost, whole, threads)
         ranked.numbers[part], ranked.scores[part] = found
     return ranked
+
+
+def _boost(catalog: Catalog, options: Options) -> Floats | None:
+    """What options add to scores, made once for a catalog unless single explanations are boosted."""
+    if options.boosts:
+        return options.boost(catalog)
+    kept = _boosts.setdefault(catalog, {})
+    key = (options.specificity, options.vague)
+    if key not in kept:
+        if len(kept) >= BOOSTS:
+            kept.clear()
+        made = options.boost(catalog)
+        if made is not None:
+            made.flags.writeable = False  # so that searches may recognize it
+        kept[key] = made
+    return kept[key]
 
 
 def rank_items(model: ItemRanker, users: Numbers, n: int, threads: int | None = None) -> Ranked:
@@ -146,23 +167,30 @@ def _rank_chunk(
     catalog = model.catalog_
     pool, chosen = len(catalog.explanations), len(catalog.aspects) > 0 and (options.per_aspect or options.consistent)
     wanted = min(max(5 * n, 50) if options.diversity else 4 * n if chosen else n, pool)
-    numbers, scores = np.full((len(users), n), -1, np.int32), np.full((len(users), n), -np.inf, np.float32)
-    rows = np.arange(len(users))
-    while len(rows):
-        found = _top(model, users[rows], items[rows], wanted, options, allowed, boost, whole, threads)
-        if options.diversity:
-            numbers[rows], scores[rows] = diversify(catalog, *found, n, options)
-        elif chosen:
-            numbers[rows], scores[rows] = first_of_aspects(
-                *(found[0], found[1], catalog.aspect, catalog.signs), options.per_aspect, options.consistent, n
-            )
-        else:
-            return found
-        if wanted == pool or not chosen:
-            break
-        rows = rows[(numbers[rows, -1] < 0) & (found[0][:, -1] >= 0)]
+    found = _top(model, users, items, wanted, options, allowed, boost, whole, threads)
+    if not (options.diversity or chosen):
+        return found
+    lists = _chosen(catalog, found, n, options)
+    rows = _unfinished(found, lists) if chosen else np.empty(0, np.int64)
+    while len(rows) and wanted < pool:
         wanted = min(4 * wanted, pool)
-    return numbers, scores
+        found = _top(model, users[rows], items[rows], wanted, options, allowed, boost, whole, threads)
+        more = _chosen(catalog, found, n, options)
+        lists[0][rows], lists[1][rows] = more
+        rows = rows[_unfinished(found, more)]
+    return lists
+
+
+def _chosen(catalog: Catalog, found: tuple[Numbers, Floats], n: int, options: Options) -> tuple[Numbers, Floats]:
+    """What a list takes of the best that were found."""
+    if options.diversity:
+        return diversify(catalog, *found, n, options)
+    return first_of_aspects(*found, catalog.aspect, catalog.signs, options.per_aspect, options.consistent, n)
+
+
+def _unfinished(found: tuple[Numbers, Floats], lists: tuple[Numbers, Floats]) -> NDArray[np.int64]:
+    """Lists that are not full where more could have been found."""
+    return np.flatnonzero((lists[0][:, -1] < 0) & (found[0][:, -1] >= 0))
 
 
 def _top(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -48,30 +50,63 @@ class Reason:
 
 def reasons(found: Explained) -> list[list[Reason]]:
     """Reasons as objects, pair by pair."""
-    catalog, numbers = found.catalog, found.explanation.tolist()
-    ids, texts, aspects = catalog.ids_listed, catalog.texts_listed, catalog.aspects_listed
+    made: list[list[Reason]] = [[] for _ in found.users]
+    for row, rank, (id_, text, aspect, polarity), sentence, score, parts, counts, quotes, fallback in _rows(found):
+        said = (sentence, score, parts, Evidence(*counts))
+        made[row].append(Reason(rank, id_, text, *said, aspect, polarity, quotes, fallback))
+    return made
+
+
+def documents(found: Explained) -> list[list[dict[str, object]]]:
+    """Reasons as `Reason.as_dict` has them, pair by pair, without the objects."""
+    made: list[list[dict[str, object]]] = [[] for _ in found.users]
+    for row, rank, (id_, text, aspect, polarity), sentence, score, parts, counts, quotes, fallback in _rows(found):
+        item, similar_items, user, supporting, opposing, agreeing, mentions, user_aspect, latest = counts
+        evidence = {
+            "item": item,
+            "similar_items": similar_items,
+            "user": user,
+            "supporting": supporting,
+            "opposing": opposing,
+            "agreeing": agreeing,
+            "mentions": mentions,
+            "user_aspect": user_aspect,
+            "latest": latest,
+        }
+        reason = {
+            "rank": rank,
+            "explanation": id_,
+            "text": text,
+            "sentence": sentence,
+            "score": score,
+            "parts": parts,
+            "evidence": evidence,
+            "aspect": aspect,
+            "polarity": polarity,
+            "quotes": quotes,
+            "fallback": fallback,
+        }
+        made[row].append(reason)
+    return made
+
+
+def _rows(found: Explained) -> Iterator[tuple[Any, ...]]:
+    """Reason by reason: the number of its pair, rank, what is shown of it, sentence, score, parts, counts of people,
+    quotes and fallback."""
+    shown, numbers, rows, fallbacks = (
+        found.catalog.shown,
+        found.explanation.tolist(),
+        found.row.tolist(),
+        found.fallbacks(),
+    )
     names = list(found.parts)
     shares = zip(*(values.tolist() for values in found.parts.values()), strict=True) if names else [()] * len(numbers)
-    fallbacks, rows = found.fallbacks(), found.row.tolist()
-    columns = zip(
-        *(
-            rows,
-            found.rank.tolist(),
-            numbers,
-            found.sentences(),
-            found.score.tolist(),
-            shares,
-            found.evidence.listed(),
-        ),
-        *(catalog.aspect[found.explanation].tolist(), found.polarity.tolist(), found.quotes()),
+    return zip(
+        *(rows, found.rank.tolist(), [shown[number] for number in numbers], found.sentences(), found.score.tolist()),
+        [dict(zip(names, each, strict=True)) for each in shares],
+        *(found.evidence.rows(), found.quotes(), [fallbacks[row] for row in rows]),
         strict=True,
     )
-    made: list[list[Reason]] = [[] for _ in found.users]
-    for row, rank, number, sentence, score, parts, evidence, aspect, polarity, quotes in columns:
-        of_score = dict(zip(names, parts, strict=True))
-        about = (aspects[aspect], polarity, quotes, fallbacks[row])
-        made[row].append(Reason(rank, ids[number], texts[number], sentence, score, of_score, evidence, *about))
-    return made
 
 
 def table(found: Explained, *, quotes: bool = False) -> pl.DataFrame:

@@ -78,11 +78,17 @@ class Request:
 
     def answer(self) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Numbers and scores, filled up to n columns."""
-        numbers, scores = self.best.numbers, self.best.scores
-        missing = ((0, 0), (0, self.n - numbers.shape[1]))
-        if missing[1][1] == 0:
-            return numbers, scores
-        return np.pad(numbers, missing, constant_values=-1), np.pad(scores, missing, constant_values=-np.inf)
+        return filled_up(self.best.numbers, self.best.scores, self.n)
+
+
+def filled_up(
+    numbers: NDArray[np.int32], scores: NDArray[np.float32], n: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Lists with n columns, -1 and -inf in those that were missing."""
+    if numbers.shape[1] == n:
+        return numbers, scores
+    missing = ((0, 0), (0, n - numbers.shape[1]))
+    return np.pad(numbers, missing, constant_values=-1), np.pad(scores, missing, constant_values=-np.inf)
 
 
 def check_size(largest: float) -> None:
@@ -111,9 +117,14 @@ def check_rows(rows: Candidates, count: int, pool: int, name: str) -> None:
         raise ParameterError(f"{name}: explanations of a query must rise and be numbers from 0 to {pool - 1}")
 
 
+def typed_bonus(bonus: Bonus) -> Bonus:
+    """A bonus in the types that kernels take."""
+    types = (np.int64, np.int32, np.float32)
+    return Bonus(*(np.ascontiguousarray(part, kind) for part, kind in zip(bonus, types, strict=True)))
+
+
 def _checked(bonus: Bonus, count: int, pool: int) -> Bonus:
-    indptr = np.ascontiguousarray(bonus[0], np.int64)
-    explanations, values = np.ascontiguousarray(bonus[1], np.int32), np.ascontiguousarray(bonus[2], np.float32)
+    indptr, explanations, values = typed_bonus(bonus)
     ends = indptr.shape == (count + 1,) and indptr[0] == 0 and indptr[-1] == len(explanations)
     if not ends or (np.diff(indptr) < 0).any():
         raise ParameterError(f"bonus: indptr must rise from 0 to {len(explanations)} in {count + 1} steps")

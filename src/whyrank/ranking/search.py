@@ -22,7 +22,16 @@ from whyrank.kernels.lanes import BLOCK
 from whyrank.ranking.ceilings import Ceilings
 from whyrank.ranking.form import Bonus
 from whyrank.ranking.layout import Keys, Layout, Share, View
-from whyrank.ranking.request import Candidates, Request, check_rows, check_size, jobs_of
+from whyrank.ranking.request import (
+    LARGEST,
+    Candidates,
+    Request,
+    check_rows,
+    check_size,
+    filled_up,
+    jobs_of,
+    typed_bonus,
+)
 from whyrank.thread_pool import shared_thread_pool
 
 USUAL = 10  # explanations that are asked for, as far as speed is concerned
@@ -35,6 +44,8 @@ CHUNK = 16_384  # queries that are looked up at once
 FAR = 64  # blocks that queries go through if it is worth knowing the ceilings of their parts
 ENOUGH = 256  # queries that show whether it was
 NO_JOBS = np.empty((0, 3), np.int64)
+NO_FLOORS = np.empty(0, np.float32)
+NO_BONUS = Bonus(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
 
 Result = TypeVar("Result")
 
@@ -86,6 +97,7 @@ class Search:
         self._ranks = np.empty(len(keys), np.int32)
         self._ranks[self._by_rank] = np.arange(len(keys), dtype=np.int32)
         self._bases: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
+        self._boosts: OrderedDict[tuple[bytes, int], tuple[NDArray[np.float32], NDArray[np.float32]]] = OrderedDict()
         self._views: OrderedDict[bytes, View] = OrderedDict()
         self._borrowed: set[bytes] = set()  # constants whose view has the layout of others
         self._lock = threading.RLock()
@@ -123,22 +135,18 @@ class Search:
         `bonus` adds to some scores of a query; `allowed` and `boost` (a value per explanation, added) hold for
         all queries; `candidates` leaves only those given; `floors` drops lower scores.
         """
-        request = self._request(queries, n, bonus, floors)
         if candidates is not None:
-            check_rows(candidates, len(request.queries), len(self), "candidates")
-        for constants, rows in self._groups(request):
-            base = self._base(constants, allowed, boost)
-            if candidates is not None:
-                self._among(request, base, rows, candidates, threads)
-            else:
-                plain = allowed is None and boost is None
-                self._through(request, self._view(constants, base, plain, request, rows), rows, threads)
+            return self._among(queries, n, bonus, allowed, boost, candidates, floors, threads)
+        request = self._request(queries, n, bonus, floors)
+        for constants, rows in self._groups(request.queries, request.alike):
+            base, plain = self._base(constants, allowed, boost), allowed is None and boost is None
+            self._through(request, self._view(constants, base, plain, request, rows), rows, threads)
         return request.answer()
 
     def prepare(self, queries: NDArray[np.float32], *, threads: int | None = None) -> None:
         """Do now what a first call with queries like these would wait for; a few thousand of them show enough."""
         request = self._request(queries, USUAL)
-        for constants, rows in self._groups(request):
+        for constants, rows in self._groups(request.queries, request.alike):
             view = self._view(constants, self._base(constants), True, request, rows)
             for some in (rows, rows[::8]):  # the fewer there are, the wider are the steps of their norms
                 with self._lock:
@@ -152,7 +160,7 @@ class Search:
     def acquaint(self, queries: NDArray[np.float32], *, threads: int | None = None) -> None:
         """Find the ceilings of both parts of all these queries now, if `memory` has room for them and they pay."""
         request = self._request(queries, USUAL)
-        for constants, rows in self._groups(request):
+        for constants, rows in self._groups(request.queries, request.alike):
             layout = self._view(constants, self._base(constants), True, request, rows).layout
             if not layout.keys.paired or _often(layout) == math.inf:
                 continue
@@ -164,7 +172,7 @@ class Search:
     def visits(self, queries: NDArray[np.float32], n: int, *, threads: int | None = None) -> Visits:
         """How much of the pool `top` looks at for these queries."""
         request, filtered, scored = self._request(queries, n), 0, 0
-        for constants, rows in self._groups(request):
+        for constants, rows in self._groups(request.queries, request.alike):
             view = self._view(constants, self._base(constants), True, request, rows)
             counts = self._through(request, view, rows, threads)
             filtered, scored = filtered + counts[0], scored + counts[1]
@@ -181,7 +189,7 @@ class Search:
         """For every query a number that no explanation's score without bonus exceeds, found without a search."""
         request = self._request(queries, 1)
         result = np.full(len(request.queries), -np.inf, np.float32)
-        for constants, rows in self._groups(request):
+        for constants, rows in self._groups(request.queries, request.alike):
             base = self._base(constants, allowed, boost)
             view = self._view(constants, base, allowed is None and boost is None, request, rows)
             result[rows] = view.highest(request.measures[rows])
@@ -201,7 +209,7 @@ class Search:
         if given.size and not 0 <= given.min() <= given.max() < len(self):
             raise ParameterError(f"explanations must be numbers from 0 to {len(self) - 1}")
         result = np.empty(given.shape, np.float32)
-        for constants, rows in self._groups(request):
+        for constants, rows in self._groups(request.queries, request.alike):
             base = self._base(constants, None, boost)
             result[rows] = topn.score_given(
                 request.queries[rows], self._prepared.padded, self._prepared.shape, base, given[rows]
@@ -217,12 +225,12 @@ class Search:
     ) -> Request:
         return Request(queries, n, self._prepared, self.width, self._by_rank, bonus, floors)
 
-    def _groups(self, request: Request) -> Iterator[tuple[bytes, NDArray[np.int64]]]:
-        """Queries that share their constants."""
-        constants = request.queries[:, self._prepared.columns :]
+    def _groups(self, queries: NDArray[np.float32], alike: bool) -> Iterator[tuple[bytes, NDArray[np.int64]]]:
+        """Queries that share their constants; `alike`: all do."""
+        constants = queries[:, self._prepared.columns :]
         if len(constants) == 0:
             return
-        if request.alike:
+        if alike:
             yield constants[0].tobytes(), np.arange(len(constants))
             return
         distinct, inverse = np.unique(constants, axis=0, return_inverse=True)
@@ -247,15 +255,30 @@ class Search:
             while len(self._bases) > KEPT:
                 self._bases.popitem(last=False)
         if boost is not None:
-            boost = np.asarray(boost, np.float32)
-            if boost.shape != base.shape or not np.isfinite(boost).all():
-                raise ParameterError(f"boost must hold one finite value for each of {len(self)} explanations")
-            check_size(float(np.abs(boost).max(initial=0.0)))
-            base = base + boost
+            base = self._boosted(constants, base, boost)
         if allowed is not None:
             if np.shape(allowed) != base.shape or np.asarray(allowed).dtype != np.bool_:
                 raise ParameterError(f"allowed must hold True or False for each of {len(self)} explanations")
             base = np.where(allowed, base, np.float32(-np.inf))
+        return base
+
+    def _boosted(self, constants: bytes, base: NDArray[np.float32], boost: NDArray[np.float32]) -> NDArray[np.float32]:
+        """A base with a boost, cached for boosts that cannot change: adding one takes as long as many candidates."""
+        key = constants, id(boost)
+        with self._lock:
+            known = self._boosts.get(key)
+        if known is not None:
+            return known[1]
+        given = np.asarray(boost, np.float32)
+        if given.shape != base.shape or not np.isfinite(given).all():
+            raise ParameterError(f"boost must hold one finite value for each of {len(self)} explanations")
+        check_size(float(np.abs(given).max(initial=0.0)))
+        base = base + given
+        if isinstance(boost, np.ndarray) and not boost.flags.writeable:
+            with self._lock:
+                self._boosts[key] = boost, base  # as long as the boost is here, no other array has its id
+                while len(self._boosts) > KEPT:
+                    self._boosts.popitem(last=False)
         return base
 
     def _view(
@@ -350,17 +373,42 @@ class Search:
 
     def _among(
         self,
-        request: Request,
-        base: NDArray[np.float32],
-        rows: NDArray[np.int64],
+        queries: NDArray[np.float32],
+        n: int,
+        bonus: Bonus | None,
+        allowed: NDArray[np.bool_] | None,
+        boost: NDArray[np.float32] | None,
         candidates: Candidates,
+        floors: NDArray[np.float32] | None,
         threads: int | None,
-    ) -> None:
-        """Rank only the candidates of some rows of a request."""
-        batch = request.batch(rows, NO_JOBS)
-        keys = self._prepared
-        work = partial(topn.search_given, keys.padded, keys.shape, base, self._ranks, batch, request.best, *candidates)
-        _share(work, len(rows), threads=threads)
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Rank only the candidates of each query, with few calls: one pair is asked for more often than many."""
+        keys, added = self._prepared, NO_BONUS if bonus is None else typed_bonus(bonus)
+        queries = np.ascontiguousarray(queries, np.float32)
+        fine = queries.ndim == 2 and queries.shape[1] == self.width and n >= 1 and floors is None
+        if fine:
+            checks = kernels.check_given(queries, keys.columns, *candidates, *added, len(self))
+            fine, alike, longest, largest = checks
+            fine = fine and longest * keys.longest <= LARGEST and largest <= LARGEST
+        if not fine:  # this says what is wrong
+            request = self._request(queries, n, bonus, floors)
+            check_rows(candidates, len(request.queries), len(self), "candidates")
+            alike = request.alike
+        shape = (len(queries), min(n, len(self)))
+        numbers, scores = np.empty(shape, np.int32), np.empty(shape, np.float32)
+        least = NO_FLOORS if floors is None else np.ascontiguousarray(floors, np.float32)
+        for constants, rows in self._groups(queries, alike):
+            asked = (
+                keys.padded,
+                keys.shape,
+                self._base(constants, allowed, boost),
+                self._ranks,
+                self._by_rank,
+                queries,
+            )
+            work = partial(topn.search_given, *asked, rows, least, *added, *candidates, scores, numbers)
+            _share(work, len(rows), threads=threads)
+        return filled_up(numbers, scores, n)
 
 
 def _total(counts: list[tuple[int, int]]) -> tuple[int, int]:

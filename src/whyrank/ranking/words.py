@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import weakref
 
 import numpy as np
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
+from whyrank.data.once import OncePer
 
 WORD = re.compile(r"[\w']+")
 # Words that carry no subject and no judgement; sharing them does not make two explanations alike.
@@ -16,15 +16,11 @@ EMPTY = frozenset(
     "a an and are as at be been but by for from had has have in is it its of on or so that the their there they this "  # noqa: SIM905
     "to was were with very really quite all also just too more most much not no".split()
 )
-_cache: weakref.WeakKeyDictionary[Catalog, list[frozenset[str]]] = weakref.WeakKeyDictionary()
 
 
 def word_sets(catalog: Catalog) -> list[frozenset[str]]:
     """The content words of every explanation, lower case, plural s dropped; all words where nothing else is left."""
-    if catalog not in _cache:
-        texts = catalog.text_of(np.arange(len(catalog.explanations))).to_list()
-        _cache[catalog] = [_content(text) for text in texts]
-    return _cache[catalog]
+    return _word_sets(catalog)
 
 
 def word_rows(catalog: Catalog) -> CSR:
@@ -39,6 +35,11 @@ def word_rows(catalog: Catalog) -> CSR:
 def _content(text: str) -> frozenset[str]:
     words = [_stem(word) for word in WORD.findall(text.lower())]
     return frozenset(word for word in words if word not in EMPTY) or frozenset(words)
+
+
+_word_sets: OncePer[Catalog, list[frozenset[str]]] = OncePer(
+    lambda catalog: [_content(text) for text in catalog.texts_listed]
+)
 
 
 def _stem(word: str) -> str:

@@ -14,13 +14,20 @@ from whyrank.ranking.explain import Explained
 from whyrank.ranking.form import Floats, Numbers
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank_items
-from whyrank.ranking.reasons import reasons
+from whyrank.ranking.reasons import documents
 from whyrank.service.problems import Problem
-from whyrank.service.schemas import ExplainMany, ExplainOne, RankOptions, RecommendRequest, options_of
+from whyrank.service.schemas import ExplainMany, ExplainOne, RankOptions, RecommendRequest
 from whyrank.service.shelf import Loaded
 
 Document = dict[str, Any]
 Models = dict[str, Loaded]
+
+
+class Answer(NamedTuple):
+    """What is answered, and the columns it was made from: those of the model, and of the one compared with it."""
+
+    document: Document
+    explained: list[Explained]
 
 
 class Chosen(NamedTuple):
@@ -39,7 +46,7 @@ class Chosen(NamedTuple):
 
     def fitting(self, options: Options) -> Options:
         """Options as this model takes them: `mu` only if it has one."""
-        return replace(options, mu=self.mu)
+        return options if options.mu == self.mu else replace(options, mu=self.mu)
 
 
 def chosen_of(loaded: Loaded, mu: float | None) -> Chosen:
@@ -66,25 +73,30 @@ def choose(models: Models, asked: RankOptions) -> tuple[Chosen, Chosen | None]:
     return first, rest[0] if rest else None
 
 
-def explain(models: Models, asked: ExplainOne | ExplainMany) -> Document:
+def pairs_of(asked: ExplainOne | ExplainMany) -> list[tuple[str, str]]:
+    """The users and items of a request in either form."""
+    many = getattr(asked, "pairs", None)
+    return [(asked.user, asked.item)] if many is None else [(pair.user, pair.item) for pair in many]
+
+
+def explain(models: Models, asked: ExplainOne | ExplainMany, options: Options) -> Answer:
     """The answer of POST /v1/explain."""
     first, second = choose(models, asked)
-    pairs = asked.pairs
-    users, items = [pair.user for pair in pairs], [pair.item for pair in pairs]
-    options = options_of(asked)
-    results = _results(first, users, items, asked.n, options, asked.similar)
-    if isinstance(asked, ExplainOne) and results[0]["status"] == "unknown_item":
-        first.model.catalog_.items.numbers(items)  # raises UnknownId, with the nearest known ones
-    answer = {**first.head, "results": results, "compare": None}
+    pairs = pairs_of(asked)
+    results, found = _results(first, pairs, asked.n, options, asked.similar)
+    if not hasattr(asked, "pairs") and results[0]["status"] == "unknown_item":
+        first.model.catalog_.items.numbers([pairs[0][1]])  # raises UnknownId, with the nearest known ones
+    answer = Answer({**first.head, "results": results, "compare": None}, [found])
     if second is not None:
-        other = _results(second, users, items, asked.n, options, asked.similar)
-        answer["compare"] = {**second.head, "results": other}
-        for one, two in zip(results, other, strict=True):
+        others, found = _results(second, pairs, asked.n, options, asked.similar)
+        answer.document["compare"] = {**second.head, "results": others}
+        answer.explained.append(found)
+        for one, two in zip(results, others, strict=True):
             _mark(one["reasons"], two["reasons"])
     return answer
 
 
-def recommend(models: Models, asked: RecommendRequest) -> Document:
+def recommend(models: Models, asked: RecommendRequest, options: Options) -> Answer:
     """The answer of POST /v1/recommend."""
     first, second = choose(models, asked)
     ranker = item_ranker(models, asked.items_by, first.loaded)
@@ -92,15 +104,16 @@ def recommend(models: Models, asked: RecommendRequest) -> Document:
     number = int(by.model.catalog_.users.numbers([asked.user], missing="negative")[0])
     items, scores = best_items(by.model, number, asked.n)
     ids = by.model.catalog_.items.terms(items).to_list()
-    options, lists = options_of(asked), []
+    lists, explained = [], []
     for chosen in (first, second):
-        if chosen is not None:
-            found = (
-                _results(chosen, [asked.user] * len(ids), ids, asked.reasons, options, asked.similar)
-                if asked.reasons
-                else []
+        if chosen is not None and asked.reasons:
+            results, found = _results(
+                chosen, [(asked.user, item) for item in ids], asked.reasons, options, asked.similar
             )
-            lists.append([each["reasons"] for each in found] or [[] for _ in ids])
+            lists.append([each["reasons"] for each in results])
+            explained.append(found)
+        elif chosen is not None:
+            lists.append([[] for _ in ids])
     if second is not None:
         for one, two in zip(*lists, strict=True):
             _mark(one, two)
@@ -109,7 +122,7 @@ def recommend(models: Models, asked: RecommendRequest) -> Document:
     rows = zip(ids, titles, scores.tolist(), popularity, lists[0], strict=True)
     named = ("item", "title", "score", "users", "reasons")
     known = number >= 0 and first.model.catalog_.users.numbers([asked.user], missing="negative")[0] >= 0
-    return {
+    document = {
         **first.head,
         "items_by": ranker.id,
         "user": asked.user,
@@ -117,6 +130,7 @@ def recommend(models: Models, asked: RecommendRequest) -> Document:
         "recommendations": [{"rank": at, **dict(zip(named, row, strict=True))} for at, row in enumerate(rows, 1)],
         "compare": {**second.head, "reasons": lists[1]} if second is not None else None,
     }
+    return Answer(document, explained)
 
 
 def item_ranker(models: Models, id_: str | None, first: Loaded) -> Loaded:
@@ -141,23 +155,25 @@ def best_items(model: Model, user: int, n: int) -> tuple[Numbers, Floats]:
 
 
 def _results(
-    chosen: Chosen, users: Sequence[str], items: Sequence[str], n: int, options: Options, similar: bool
-) -> list[Document]:
+    chosen: Chosen, pairs: list[tuple[str, str]], n: int, options: Options, similar: bool
+) -> tuple[list[Document], Explained]:
     """The reasons of every pair, in order."""
-    pairs = list(zip(users, items, strict=True))
     found = ranking.explain(chosen.model, pairs, chosen.fitting(options), n, similar=similar, threads=1)
-    named = ("user", "item", "status", "fallback", "reasons")
-    rows = zip(users, items, found.statuses(), found.fallbacks(), reason_rows(chosen, found), strict=True)
-    return [dict(zip(named, row, strict=True)) for row in rows]
+    rows = zip(pairs, found.statuses(), found.fallbacks(), reason_rows(chosen, found), strict=True)
+    results: list[Document] = [
+        {"user": user, "item": item, "status": status, "fallback": fallback, "reasons": reasons}
+        for (user, item), status, fallback, reasons in rows
+    ]
+    return results, found
 
 
 def reason_rows(chosen: Chosen, found: Explained) -> list[list[Document]]:
     """Reasons as JSON, pair by pair."""
-    sentiments = iter(chosen.loaded.sentiments(found.explanation))
-    return [
-        [{**each.as_dict(), "sentiment": next(sentiments), "other_rank": None} for each in listed]
-        for listed in reasons(found)
-    ]
+    sentiments, lists = iter(chosen.loaded.sentiments(found.explanation)), documents(found)
+    for reasons in lists:
+        for each in reasons:
+            each["sentiment"], each["other_rank"] = next(sentiments), None
+    return lists
 
 
 def _mark(one: list[Document], two: list[Document]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from whyrank.ranking.explain import explained
+from whyrank.ranking.options import Options
 from whyrank.ranking.recommend import top_items_and_reasons
 from whyrank.service.answers import (
-    Document,
+    Answer,
     Models,
     check_mu,
     chosen_of,
@@ -15,10 +16,10 @@ from whyrank.service.answers import (
     reason_rows,
     titles_of,
 )
-from whyrank.service.schemas import PairsRequest, options_of
+from whyrank.service.schemas import PairsRequest
 
 
-def pairs(models: Models, asked: PairsRequest) -> Document:
+def pairs(models: Models, asked: PairsRequest, options: Options) -> Answer:
     """The answer of POST /v1/pairs."""
     wanted = find(models, asked.model)
     loaded = wanted if asked.model else item_ranker(models, None, wanted)
@@ -26,7 +27,7 @@ def pairs(models: Models, asked: PairsRequest) -> Document:
         raise ranks_no_items(loaded.id)
     check_mu(asked.mu, [loaded])
     chosen = chosen_of(loaded, asked.mu)
-    options, model = chosen.fitting(options_of(asked)), chosen.model
+    options, model = chosen.fitting(options), chosen.model
     best = top_items_and_reasons(model, asked.user, asked.n, asked.weight, options)
     ids = model.catalog_.items.terms(best.items).to_list()
     named = ([asked.user] * len(ids), ids)
@@ -34,7 +35,7 @@ def pairs(models: Models, asked: PairsRequest) -> Document:
     columns = (best.scores.tolist(), best.item_scores.tolist(), reason_rows(chosen, found))
     rows = zip(ids, titles_of(loaded, best.items), *columns, strict=True)
     known = model.catalog_.users.numbers([asked.user], missing="negative")[0] >= 0
-    return {
+    document = {
         **chosen.head,
         "user": asked.user,
         "fallback": None if known else "unknown_user",
@@ -51,3 +52,4 @@ def pairs(models: Models, asked: PairsRequest) -> Document:
             for at, (item, title, total, item_score, (reason,)) in enumerate(rows, 1)
         ],
     }
+    return Answer(document, [found])

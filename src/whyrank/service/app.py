@@ -25,6 +25,7 @@ from whyrank.service.shelf import Shelf
 from whyrank.service.state import State, state_of
 from whyrank.service.store import Store
 from whyrank.service.study_cases import Cases
+from whyrank.service.thin import short_ways
 from whyrank.version import __version__
 
 THREADS = 2  # larger requests that are ranked at the same time in one worker
@@ -66,7 +67,7 @@ def create_app(settings: Settings) -> Guard:
         app.get("/metrics", tags=["operations"], responses={200: {"content": {"text/plain": {}}}})(measures.response)
     add_page(app)
     _describe_problems(app)
-    return Guard(app, settings, measures)
+    return Guard(app, settings, measures, {} if settings.study_only else short_ways())
 
 
 @contextlib.asynccontextmanager

@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from functools import partial
+from collections.abc import Mapping
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from starlette._utils import get_route_path
 from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from whyrank.service.limits import Buckets, Keys
 from whyrank.service.measures import Measures
-from whyrank.service.problems import Problem
+from whyrank.service.problems import Problem, internal
 from whyrank.service.settings import Settings
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from whyrank.service.thin import Short
 
 POLICY = (
     "default-src 'self'; img-src 'self' data:; style-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -28,17 +35,29 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
-NOT_KEPT = (b"cache-control", b"no-store")
+OF_API = [*HEADERS, (b"cache-control", b"no-store")]
 ALWAYS_OPEN = ("/healthz", "/readyz")
 STORES = ("/v1/feedback", "/v1/studies", "/v1/take/")
 GONE = 499  # as proxies count a client that went away before its answer
 
 
-class Guard:
-    """An ASGI layer around the application."""
+class Head(NamedTuple):
+    """What the guard looks at in the headers of a request."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, measures: Measures) -> None:
+    hosts: list[bytes]
+    authorization: bytes
+    length: bytes
+    is_json: bool
+
+
+class Guard:
+    """An ASGI layer around the application. `short` holds the routes that are answered without the framework."""
+
+    def __init__(
+        self, app: FastAPI, settings: Settings, measures: Measures, short: Mapping[str, Short] | None = None
+    ) -> None:
         self.app, self.settings, self.measures = app, settings, measures
+        self.short = dict(short or {})
         self.keys = Keys(settings.keys)
         self.buckets = Buckets(settings.rate / settings.workers)
         self.under_way = {True: 0, False: 0}  # requests that need the store, and the others: these never wait for it
@@ -57,9 +76,7 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *HEADERS]
-                if path.startswith("/v1/"):
-                    message["headers"].append(NOT_KEPT)
+                message["headers"] = [*message["headers"], *(OF_API if path.startswith("/v1/") else HEADERS)]
             await send(message)
 
         try:
@@ -68,46 +85,68 @@ class Guard:
             elif path in ALWAYS_OPEN:
                 await self.app(scope, receive, sending)
             else:
-                self._check_host(scope)
-                self._admit(scope, path)
-                body = receive if scope["method"] in ("GET", "HEAD") else await self._whole(receive)
-                await self._run(scope, path, body, sending)
+                head = _head(scope)
+                self._check_host(head)
+                self._admit(scope, path, head)
+                body = None if scope["method"] in ("GET", "HEAD") else await self._whole(receive)
+                await self._run(scope, path, head.is_json, body, receive, sending)
         except Problem as problem:
             await problem.response()(scope, receive, sending)
         except ClientDisconnect:
             status = GONE
         finally:
-            self.measures.count(scope, status, time.perf_counter() - begin)
+            route = getattr(scope.get("route"), "path", None)
+            self.measures.count(route, scope["method"], status, time.perf_counter() - begin)
 
-    async def _run(self, scope: Scope, path: str, receive: Receive, send: Send) -> None:
-        """Hand a complete request to the application, unless too many are there already."""
+    async def _run(
+        self, scope: Scope, path: str, is_json: bool, body: bytes | None, receive: Receive, send: Send
+    ) -> None:
+        """Answer a complete request, unless too many are under way already."""
         stores = path.startswith(STORES)
         if self.under_way[stores] >= self.settings.in_flight:
             raise _overloaded()
         self.under_way[stores] += 1
         try:
             await asyncio.sleep(0)  # few pairs are ranked without a pause: all that have come are counted before one is
-            await self.app(scope, receive, send)
+            short = self.short.get(path) if is_json and scope["method"] == "POST" else None
+            if body is not None and short is not None and await self._answered(short, scope, body, send):
+                return
+            await self.app(scope, receive if body is None else _again(body, receive), send)
         finally:
             self.under_way[stores] -= 1
 
-    def _check_host(self, scope: Scope) -> None:
+    async def _answered(self, short: Short, scope: Scope, body: bytes, send: Send) -> bool:
+        """Whether a short way has answered."""
+        scope["route"] = short  # as the framework leaves it, for counts
+        try:
+            reply = await short(self.app.state.whyrank, body)
+        except Problem:
+            raise
+        except Exception:  # as the framework does: the client is told, and the log has the traceback
+            await internal().response()(scope, _nothing, send)
+            raise
+        if reply is None:
+            return False
+        headers = [(b"content-length", b"%d" % len(reply)), (b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": reply})
+        return True
+
+    def _check_host(self, head: Head) -> None:
         """Raise a Problem for a name that is not ours: a web page can have its own name lead to this machine, and its
         scripts would then read what they are answered."""
         if not self.settings.hosts:
             return
-        given = [value for name, value in scope["headers"] if name == b"host"]
-        host = host_name(given[0].decode("latin-1")) if len(given) == 1 else ""
+        host = host_name(head.hosts[0].decode("latin-1")) if len(head.hosts) == 1 else ""
         if host not in self.settings.hosts:
             hint = "start it with --allow-host if this is a name of it"
             raise Problem("unknown-host", 421, f"this service does not answer for the host {host[:100]!r}; {hint}")
 
-    def _admit(self, scope: Scope, path: str) -> None:
+    def _admit(self, scope: Scope, path: str, head: Head) -> None:
         """Raise a Problem unless this request may go on."""
-        headers = dict(scope["headers"])
         client = scope["client"][0] if scope.get("client") else ""
         if self.keys and (path.startswith("/v1/") or path == "/metrics") and not path.startswith("/v1/take/"):
-            scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
+            scheme, _, key = head.authorization.partition(b" ")
             name = self.keys.find(key.strip()) if scheme.lower() == b"bearer" else None
             if name is None:
                 self._take_token(client)  # guesses are slowed down too
@@ -115,8 +154,7 @@ class Guard:
                 raise Problem("unauthorized", 401, hint, {"WWW-Authenticate": "Bearer"})
             client = name
         self._take_token(client)
-        length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length[:20]) > self.settings.body_limit:
+        if head.length.isdigit() and int(head.length[:20]) > self.settings.body_limit:
             raise self._too_large()
 
     def _take_token(self, client: str) -> None:
@@ -125,7 +163,7 @@ class Guard:
             seconds = str(max(1, math.ceil(wait)))
             raise Problem("rate-limited", 429, f"try again in {seconds} s", {"Retry-After": seconds})
 
-    async def _whole(self, receive: Receive) -> Receive:
+    async def _whole(self, receive: Receive) -> bytes:
         """Wait for the end of the body, so that clients that are slow to send one keep nobody else waiting."""
         body, more = bytearray(), True
         try:
@@ -142,22 +180,47 @@ class Guard:
                     raise _overloaded()
         finally:
             self.unfinished -= len(body)
-        whole: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
-
-        async def receiving() -> Message:
-            return whole.pop() if whole else await receive()
-
-        return receiving
+        return bytes(body)
 
     def _too_large(self) -> Problem:
         limit = f"{self.settings.body_limit:,}"
         return Problem("body-too-large", 413, f"the body may have {limit} bytes; send it in parts")
 
 
+def _head(scope: Scope) -> Head:
+    """Headers in one pass; of one that comes twice the last counts, but for hosts."""
+    hosts, authorization, length, kind = [], b"", b"0", b""
+    for name, value in scope["headers"]:
+        if name == b"host":
+            hosts.append(value)
+        elif name == b"content-length":
+            length = value
+        elif name == b"content-type":
+            kind = value
+        elif name == b"authorization":
+            authorization = value
+    return Head(hosts, authorization, length, kind == b"application/json")
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Receive a body that was received already, and then what comes after it."""
+    whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receiving() -> Message:
+        return whole.pop() if whole else await receive()
+
+    return receiving
+
+
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}
+
+
 def _overloaded() -> Problem:
     return Problem("overloaded", 503, "too many requests are under way; try again", {"Retry-After": "1"})
 
 
+@lru_cache(256)
 def host_name(given: str) -> str:
     """A host without its port, as it is compared."""
     name, separator, port = given.rpartition(":")

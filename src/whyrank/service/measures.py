@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import cache
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -14,7 +16,6 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.responses import Response
-from starlette.types import Scope
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -32,7 +33,8 @@ class Measures:
             buckets=SECONDS,
             registry=self.registry,
         )
-        self.pairs = Counter("whyrank_pairs_explained", "Pairs explained", ["model"], registry=self.registry)
+        pairs = Counter("whyrank_pairs_explained", "Pairs explained", ["model"], registry=self.registry)
+        self.pairs_of: Callable[[str], Counter] = cache(pairs.labels)
         self.reloads = Counter(
             "whyrank_reloads", "Model folders loaded anew, or not", ["model", "outcome"], registry=self.registry
         )
@@ -44,12 +46,17 @@ class Measures:
             multiprocess_mode="livemax",
         )
         self.models = Gauge("whyrank_models", "Models loaded", registry=self.registry, multiprocess_mode="max")
+        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
-    def count(self, scope: Scope, status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", None) or "other"
-        method = scope["method"] if route != "other" else "ANY"
-        self.requests.labels(route, method, str(status)).inc()
-        self.seconds.labels(route).observe(seconds)
+    def count(self, route: str | None, method: str, status: int, seconds: float) -> None:
+        """Count an answer of a route; None: of no route, by whatever method."""
+        key = (route, method, status) if route else ("other", "ANY", status)
+        if key not in self._series:  # finding a series by its labels takes longer than counting
+            counter = self.requests.labels(key[0], key[1], str(status))
+            self._series[key] = counter, self.seconds.labels(key[0])
+        counter, histogram = self._series[key]
+        counter.inc()
+        histogram.observe(seconds)
 
     def reloaded(self, model: str, outcome: str) -> None:
         """Count what came of a look at a model's folder: loaded, refused, failed, or recovered."""

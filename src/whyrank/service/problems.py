@@ -6,11 +6,11 @@ import logging
 from collections.abc import Mapping
 from http import HTTPStatus
 
+import msgspec
 import sqlalchemy as sa
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
-from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -19,6 +19,7 @@ from whyrank.service.store import StoreDamaged, first_line
 from whyrank.service.study import NoSuchStudy
 
 log = logging.getLogger("uvicorn.error")
+_encoder = msgspec.json.Encoder()
 MEDIA = "application/problem+json"
 TEXT = 200  # characters of a client's own that are quoted
 STORE_FAILED = "the store failed: %s"
@@ -55,7 +56,7 @@ STATUSES = {
 
 def json_of(document: object) -> bytes:
     """A document as JSON, which has no NaN and no infinity: they are null."""
-    return to_json(document, inf_nan_mode="null")
+    return _encoder.encode(document)
 
 
 class Problem(Exception):  # noqa: N818 - an answer of the API, not a failure of it
@@ -139,13 +140,19 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 async def _ours(request: Request, error: Exception) -> Response:
+    assert isinstance(error, WhyrankError)
+    return problem_of(error).response()
+
+
+def problem_of(error: WhyrankError) -> Problem:
+    """What the API says of an error of the library."""
     if isinstance(error, UnknownId):
-        return Problem("unknown-id", 404, str(error), id_kind=error.kind, nearest=list(error.nearest)).response()
+        return Problem("unknown-id", 404, str(error), id_kind=error.kind, nearest=list(error.nearest))
     if isinstance(error, NoSuchStudy):
-        return Problem("not-found", 404, str(error)).response()
+        return Problem("not-found", 404, str(error))
     if isinstance(error, MissingExtra):
-        return Problem("missing-extra", 422, str(error)).response()
-    return Problem("invalid-request", 422, str(error)).response()
+        return Problem("missing-extra", 422, str(error))
+    return Problem("invalid-request", 422, str(error))
 
 
 async def _store(request: Request, error: Exception) -> Response:
@@ -161,4 +168,9 @@ def store_busy() -> Problem:
 
 
 async def _internal(request: Request, error: Exception) -> Response:
-    return Problem("internal", 500, "the service failed on this request; its log says why").response()
+    return internal().response()
+
+
+def internal() -> Problem:
+    """A bug."""
+    return Problem("internal", 500, "the service failed on this request; its log says why")

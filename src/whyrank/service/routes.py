@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any, Literal
 
-import anyio
 from fastapi import APIRouter, Body, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from whyrank.models import parameters
-from whyrank.service import answers, answers_pairs, browse
+from whyrank.service import answers, browse, reply
 from whyrank.service import schemas as ask
 from whyrank.service import schemas_catalog as out
 from whyrank.service.problems import documented, json_of
 from whyrank.service.shelf import Loaded
-from whyrank.service.state import State, state_of
+from whyrank.service.state import state_of
 from whyrank.version import __version__
 
-INLINE = 8  # pairs that are ranked sooner than a thread is handed the work
 router = APIRouter(prefix="/v1")
 
 EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {
@@ -50,11 +46,9 @@ def answer(document: object, status: int = 200) -> Response:
     return Response(json_of(document), status, media_type="application/json")
 
 
-async def ranked(state: State, work: Callable[[], answers.Document], at_once: bool = False) -> Response:
-    """Rank in one of a few threads, or at once."""
-    if at_once:
-        return answer(work())
-    return answer(await anyio.to_thread.run_sync(work, limiter=state.threads))
+def ranked(body: bytes) -> Response:
+    """An answer of `reply`."""
+    return Response(body, media_type="application/json")
 
 
 @router.post("/explain", response_model=ask.ExplainAnswer, responses=documented(404))
@@ -63,11 +57,7 @@ async def explain(
     body: Annotated[ask.ExplainRequest, Body(openapi_examples=EXAMPLES["explain"])],
 ) -> Response:
     """The best reasons of one pair, or of up to 1,000."""
-    state = state_of(request)
-    made = partial(answers.explain, state.shelf.models, body)
-    response = await ranked(state, made, _is_light(state, body))
-    state.measures.pairs.labels(body.model or state.shelf.default.id).inc(len(body.pairs))
-    return response
+    return ranked(await reply.explain(state_of(request), body))
 
 
 @router.post("/recommend", response_model=ask.RecommendAnswer, responses=documented(404))
@@ -76,8 +66,7 @@ async def recommend(
     body: Annotated[ask.RecommendRequest, Body(openapi_examples=EXAMPLES["recommend"])],
 ) -> Response:
     """The best items for a user, each with its best reasons."""
-    state = state_of(request)
-    return await ranked(state, partial(answers.recommend, state.shelf.models, body))
+    return ranked(await reply.recommend(state_of(request), body))
 
 
 @router.post("/pairs", response_model=ask.PairsAnswer, responses=documented(404))
@@ -86,8 +75,7 @@ async def pairs(
     body: Annotated[ask.PairsRequest, Body(openapi_examples=EXAMPLES["pairs"])],
 ) -> Response:
     """The best (item, explanation) pairs over all of them, ranked as a whole."""
-    state = state_of(request)
-    return await ranked(state, partial(answers_pairs.pairs, state.shelf.models, body))
+    return ranked(await reply.pairs(state_of(request), body))
 
 
 @router.get("/models", response_model=out.ModelsAnswer, responses=documented())
@@ -153,17 +141,6 @@ async def explanation(request: Request, id: IdPath, model: ModelQuery = None) ->
     """Everything about one explanation: frequency, sentiment, near-duplicates, who says it, of what."""
     loaded = _loaded(request, model)
     return answer(await run_in_threadpool(browse.explanation, loaded, id))
-
-
-def _is_light(state: State, body: ask.ExplainOne | ask.ExplainMany) -> bool:
-    """Whether few pairs are asked for, with nothing that goes through all explanations, or all ids for the nearest."""
-    if len(body.pairs) * (2 if body.compare else 1) > INLINE:
-        return False
-    if body.similar or body.diversity or body.banned or body.exclude or body.boosts:
-        return False
-    loaded = answers.find(state.shelf.models, body.model)
-    items = [pair.item for pair in body.pairs]
-    return bool((loaded.model.catalog_.items.numbers(items, missing="negative") >= 0).all())
 
 
 def _loaded(request: Request, model: str | None) -> Loaded:

@@ -18,6 +18,7 @@ from whyrank.service.settings import Settings, named_folders
 try:
     import fastapi  # noqa: F401 - missed here rather than in a worker
     import httptools  # noqa: F401
+    import msgspec  # noqa: F401
     import prometheus_client  # noqa: F401
     import uvicorn  # noqa: F401
 except ImportError as missing:

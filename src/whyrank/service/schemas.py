@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import lru_cache
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model, model_validator
@@ -80,10 +82,32 @@ ListOptions: type[Asked] = create_model(
 )
 
 
-def options_of(asked: Asked) -> Options:
-    """The library's options of a request."""
-    given = {each.name: getattr(asked, each.name) for each in Options.declared() if hasattr(asked, each.name)}
-    return Options(**given)
+def options_of(asked: object) -> Options:
+    """The library's options of a request, which are checked once for all requests that have the same ones."""
+    names, values = _option_members(asked)
+    given = values(asked)
+    try:
+        hash(given)
+    except TypeError:  # lists and numbers by id
+        return Options(**dict(zip(names, given, strict=True)))
+    return _equal_options(names, given)
+
+
+def _option_members(asked: object) -> tuple[tuple[str, ...], Callable[[object], tuple[Any, ...]]]:
+    """Which options requests of a kind have, and what reads them."""
+    kind = type(asked)
+    if kind not in _members:
+        names = tuple(each.name for each in Options.declared() if hasattr(asked, each.name))
+        _members[kind] = names, attrgetter(*names)
+    return _members[kind]
+
+
+_members: dict[type, tuple[tuple[str, ...], Callable[[object], tuple[Any, ...]]]] = {}
+
+
+@lru_cache(1024)
+def _equal_options(names: tuple[str, ...], given: tuple[Any, ...]) -> Options:
+    return Options(**dict(zip(names, given, strict=True)))
 
 
 class RankOptions(ListOptions):  # type: ignore[valid-type,misc]
@@ -107,10 +131,6 @@ class ExplainOne(RankOptions):
     user: Id = Field(examples=["u000001"])
     item: Id = Field(examples=["i00001"])
     n: int = Field(5, ge=1, le=100)
-
-    @cached_property
-    def pairs(self) -> list[Pair]:
-        return [Pair(user=self.user, item=self.item)]
 
 
 class ExplainMany(RankOptions):

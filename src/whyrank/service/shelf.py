@@ -21,7 +21,7 @@ from whyrank.models import Model, load
 from whyrank.ranking.explain import explain
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank_items
-from whyrank.ranking.reasons import reasons
+from whyrank.ranking.reasons import documents
 from whyrank.ranking.words import word_rows
 from whyrank.service.report import Report, report_files, shown_report
 
@@ -73,8 +73,9 @@ class Loaded:
         self.model.search()
         assert self._rounded is None or len(self._rounded)
         pair = [(self.model.catalog_.users.ids[0], self.model.catalog_.items.ids[0])]
-        for options in (Options(), Options.plain(), Options.plain(specificity=0.1)):
-            reasons(explain(self.model, pair, options, 1, threads=1))
+        against, mu = Options(polarity="negative"), Options(mu=self.mu)
+        for options in (Options(), against, mu, Options.plain(), Options.plain(specificity=0.1)):
+            documents(explain(self.model, pair, options, 1, threads=1))
         if self.model.ranks_items:
             rank_items(self.model, zero, 1, 1)
 

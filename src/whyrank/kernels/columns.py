@@ -1,0 +1,72 @@
+"""Ranked lists as columns, and whose part of each score is how large: one call for what would take NumPy ten."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.kernels import kernel
+
+Floats = NDArray[np.float32]
+Numbers = NDArray[np.int32]
+Rows = NDArray[np.int64]
+
+
+@kernel
+def listed(numbers: Numbers, scores: Floats) -> tuple[Rows, Numbers, Numbers, Floats]:
+    """Row, rank from 1, number and score of everything in lists (a row each) that end with -1."""
+    count = 0
+    for number in numbers.flat:
+        count += 1 if number >= 0 else 0
+    row, rank = np.empty(count, np.int64), np.empty(count, np.int32)
+    found, values = np.empty(count, np.int32), np.empty(count, np.float32)
+    at = 0
+    for r in range(numbers.shape[0]):
+        for c in range(numbers.shape[1]):
+            if numbers[r, c] >= 0:
+                row[at], rank[at], found[at], values[at] = r, c + 1, numbers[r, c], scores[r, c]
+                at += 1
+    return row, rank, found, values
+
+
+@kernel
+def block_parts(
+    queries: Floats, keys: Floats, row: Rows, explanations: Numbers, widths: NDArray[np.int64], parts: Floats
+) -> None:
+    """parts[b, k] = what block b of the columns adds to the dot product of query row[k] and key explanations[k]."""
+    for at in range(len(row)):
+        start = 0
+        for block in range(len(widths)):
+            total = np.float32(0)
+            for j in range(start, start + widths[block]):
+                total += queries[row[at], j] * keys[explanations[at], j]
+            parts[block, at] = total
+            start += widths[block]
+
+
+@kernel
+def bonus_parts(
+    indptr: NDArray[np.int64], bonus: Numbers, values: Floats, row: Rows, explanations: Numbers, part: Floats
+) -> None:
+    """part[k] = what a bonus adds to an explanation of a row, 0 where it has none."""
+    for at in range(len(row)):
+        low, end = indptr[row[at]], indptr[row[at] + 1]
+        high = end
+        while low < high:
+            middle = (low + high) // 2
+            if bonus[middle] < explanations[at]:
+                low = middle + 1
+            else:
+                high = middle
+        part[at] = values[low] if low < end and bonus[low] == explanations[at] else np.float32(0)
+
+
+@kernel
+def rest_of(scores: Floats, parts: Floats) -> tuple[Floats, bool]:
+    """What parts leave of scores, and whether that is more than rounding."""
+    rest, largest, most = scores.copy(), np.float32(0), np.float32(0)
+    for at in range(len(scores)):
+        for part in range(len(parts)):
+            rest[at] -= parts[part, at]
+        largest, most = max(largest, abs(rest[at])), max(most, abs(scores[at]))
+    return rest, bool(largest > 1e-4 * (1 + most))

@@ -1,0 +1,207 @@
+"""Columns of reasons against plain NumPy, and what is made once for eight threads."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import whyrank as wr
+from whyrank.data import Split
+from whyrank.data.once import OncePer, made_once
+from whyrank.errors import ParameterError
+from whyrank.kernels import columns
+from whyrank.kernels.evidence import Strength, evidence_of_sides, merged_evidence
+from whyrank.models import POP, Model, base
+from whyrank.ranking import diversity, evidence
+from whyrank.ranking import rank as ranking
+from whyrank.ranking.explain import explain
+from whyrank.ranking.options import Options
+from whyrank.ranking.reasons import documents, reasons
+from whyrank.ranking.request import Candidates
+from whyrank.ranking.search import Search
+
+
+@pytest.fixture(scope="module")
+def model(split: Split) -> Model:
+    return wr.BPER(factors=4, epochs=2).fit(split)
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=1, max_size=5))
+def test_lists_as_columns(lists: list[list[int]]) -> None:
+    numbers = np.full((len(lists), 4), -1, np.int32)
+    for row, each in enumerate(lists):
+        numbers[row, : len(each)] = each
+    scores = np.arange(numbers.size, dtype=np.float32).reshape(numbers.shape)
+    expected = [(r, c + 1, e, scores[r, c]) for r, each in enumerate(lists) for c, e in enumerate(each)]
+    found = columns.listed(numbers, scores)
+    assert list(zip(*(each.tolist() for each in found), strict=True)) == expected
+
+
+def test_parts_are_those_of_the_blocks_and_the_bonus() -> None:
+    rng = np.random.default_rng(0)
+    queries, keys = (rng.normal(size=(rows, 7)).astype(np.float32) for rows in (3, 20))
+    row, explanations = np.array([0, 0, 2, 2, 2]), np.array([3, 19, 0, 3, 8], np.int32)
+    table = np.empty((3, 5), np.float32)
+    columns.block_parts(queries, keys, row, explanations, np.array([4, 3]), table)
+    products = queries[row] * keys[explanations]
+    np.testing.assert_allclose(table[0], products[:, :4].sum(1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(table[1], products[:, 4:].sum(1), rtol=1e-5, atol=1e-6)
+    indptr, bonus, values = np.array([0, 2, 2, 4]), np.array([3, 5, 0, 8], np.int32), np.arange(1, 5, dtype=np.float32)
+    columns.bonus_parts(indptr, bonus, values, row, explanations, table[2])
+    assert table[2].tolist() == [1, 0, 3, 0, 4]
+    rest, matters = columns.rest_of(table.sum(0), table)
+    assert not matters
+    rest, matters = columns.rest_of(table.sum(0) + np.float32(0.5), table)
+    assert matters
+    np.testing.assert_allclose(rest, 0.5, atol=1e-5)
+
+
+def test_the_sides_of_evidence_are_evidence_without_the_other_side(model: Model) -> None:
+    catalog, rng = model.catalog_, np.random.default_rng(0)
+    users, items = rng.integers(-1, 40, 30).astype(np.int32), rng.integers(-1, 40, 30).astype(np.int32)
+    strengths = (Strength(rng.random(len(catalog.explanations)), 0.5, 1.0, 0.3), Strength(catalog.popularity * 0.1))
+    given_ = (*catalog.user_explanations, *catalog.item_explanations, *strengths)
+    nobody = np.full(30, -1, np.int32)
+    for logs in (True, False):
+        sides = evidence_of_sides(users, items, *given_, logs)
+        expected = merged_evidence(users, nobody, *given_, logs) + merged_evidence(nobody, items, *given_, logs)
+        for found, wanted in zip(sides, expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("options", [Options(), Options.plain(), Options.plain(polarity="negative")])
+def test_documents_are_reasons_as_dictionaries(model: Model, options: Options) -> None:
+    users, items = model.catalog_.users.ids, model.catalog_.items.ids
+    pairs = [(users[at], items[at]) for at in range(40)] + [("nobody", items[3]), (users[0], "nothing")]
+    found = explain(model, pairs, options, 4, similar=True)
+    assert documents(found) == [[each.as_dict() for each in listed] for listed in reasons(found)]
+    assert any(documents(found))
+
+
+def test_one_pair_alone_is_as_among_others(model: Model) -> None:
+    pairs = list(zip(model.catalog_.users.ids[:40].to_list(), model.catalog_.items.ids[:40].to_list(), strict=True))
+    for options in (Options(), Options.plain(), Options(specificity=0.3, support=1)):
+        together = documents(explain(model, pairs, options, 5))
+        assert together == [documents(explain(model, [pair], options, 5))[0] for pair in pairs]
+
+
+def small_search() -> Search:
+    return Search(np.eye(4, 3, dtype=np.float32), [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("given_", "said"),
+    [
+        ({"candidates": Candidates(np.array([0]), np.array([2]), np.array([2, 1], np.int32))}, "candidates"),
+        ({"candidates": Candidates(np.array([0]), np.array([1]), np.array([4], np.int32))}, "candidates"),
+        ({"candidates": Candidates(np.array([0, 0]), np.array([1, 1]), np.array([1], np.int32))}, "candidates"),
+        ({"bonus": (np.array([0, 1]), np.array([1]), np.array([-1.0]))}, "bonus"),
+        ({"bonus": (np.array([0, 2]), np.array([1]), np.array([1.0]))}, "bonus"),
+        ({"bonus": (np.array([0, 1]), np.array([1]), np.array([1e38]))}, "scores"),
+        ({"queries": np.array([[np.nan, 0, 0]])}, "NaN"),
+        ({"queries": np.array([[1e38, 0, 0]])}, "scores"),
+        ({"queries": np.array([[1.0, 0]])}, "columns"),
+        ({"n": 0}, "n is 0"),
+    ],
+)
+def test_a_search_among_candidates_says_what_is_wrong(given_: dict[str, Any], said: str) -> None:
+    usual = {"queries": np.ones((1, 3), np.float32), "n": 2}
+    usual["candidates"] = Candidates(np.array([0]), np.array([2]), np.array([0, 1], np.int32))
+    asked = usual | given_
+    with pytest.raises(ParameterError, match=said):
+        small_search().top(asked.pop("queries"), asked.pop("n"), **asked)
+
+
+def test_candidates_with_floors_and_different_constants() -> None:
+    search = Search(np.eye(4, 3, dtype=np.float32), [0, 1, 2, 3], constant=1)
+    queries = np.array([[1, 2, 0.5], [3, 1, 9]], np.float32)
+    every = Candidates(np.array([0, 0]), np.array([4, 4]), np.arange(4, dtype=np.int32))
+    numbers, scores = search.top(queries, 4, candidates=every, floors=np.array([0.6, 0.0], np.float32))
+    assert numbers.tolist() == [[1, 0, -1, -1], [2, 0, 1, 3]]
+    assert scores[1].tolist() == [9, 3, 1, 0]
+
+
+def test_a_boost_is_added_once_unless_it_can_change() -> None:
+    search, queries = small_search(), np.ones((1, 3), np.float32)
+    every = Candidates(np.array([0]), np.array([4]), np.arange(4, dtype=np.int32))
+    boost = np.array([0, 0, 0, 5], np.float32)
+    assert search.top(queries, 1, boost=boost, candidates=every)[0].tolist() == [[3]]
+    boost[:] = [0, 5, 0, 0]
+    assert search.top(queries, 1, boost=boost, candidates=every)[0].tolist() == [[1]]
+    boost.flags.writeable = False
+    first = search._base(b"", None, boost)
+    assert search._base(b"", None, boost) is first
+    assert first.tolist() == [0, 5, 0, 0]
+
+
+def test_boosts_of_a_catalog_are_made_once_for_equal_options(model: Model) -> None:
+    one, two = (ranking._boost(model.catalog_, Options.plain(specificity=0.25)) for _ in range(2))
+    assert one is two
+    np.testing.assert_array_equal(one, Options.plain(specificity=0.25).boost(model.catalog_))
+    for at in range(3 * ranking.BOOSTS):
+        ranking._boost(model.catalog_, Options.plain(specificity=at / 100))
+    assert len(ranking._boosts[model.catalog_]) <= ranking.BOOSTS
+
+
+def together(work: Callable[[], object], threads: int = 8) -> list[BaseException]:
+    """Do the same in many threads that start at once; what they raised."""
+    start, errors = threading.Barrier(threads), list[BaseException]()
+
+    def run() -> None:
+        start.wait()
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    running = [threading.Thread(target=run) for _ in range(threads)]
+    for each in running:
+        each.start()
+    for each in running:
+        each.join()
+    return errors
+
+
+def test_eight_threads_that_ask_a_cold_model_prepare_it_once(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, made = POP().fit(split), Counter[str]()
+
+    def counted(where: object, name: str) -> None:
+        function = getattr(where, name)
+
+        def note(*given_: Any) -> Any:
+            made[name] += 1
+            return function(*given_)
+
+        monkeypatch.setattr(where, name, note)
+
+    counted(base, "prepared")
+    counted(diversity, "word_rows")
+    counted(evidence._said_of_items, "_make")
+    user, item = split.train.users.ids[0], split.train.items.ids[0]
+    assert together(lambda: model.explain(user, item, 3, diversity=0.3)) == []
+    assert made == {"prepared": 1, "word_rows": 1, "_make": 1}
+
+
+def test_threads_wait_for_what_the_first_of_them_makes() -> None:
+    made, started = list[int](), threading.Event()
+
+    class Table:
+        @made_once
+        def total(self) -> int:
+            started.wait(1)  # others come meanwhile
+            made.append(1)
+            return len(made)
+
+    table = Table()
+    assert together(lambda: (started.set(), table.total)) == []
+    assert (made, table.total) == ([1], 1)
+    of_table = OncePer(lambda each: made.append(2) or each.total)
+    assert together(lambda: of_table(table)) == []
+    assert made == [1, 2]
