@@ -131,7 +131,7 @@ def test_a_comparison_over_splits_fits_every_model_anew(data: Triplets) -> None:
     assert result.splits == 2
     assert not hasattr(model, "catalog_")
     assert "±" in result.markdown()
-    assert len(result.row("POP").per_pair("f1")) == 2 * round(0.3 * data.records)
+    assert result.pairs == 2 * round(0.3 * data.records)
 
 
 def test_a_comparison_refuses_what_it_cannot_do(split: Split) -> None:

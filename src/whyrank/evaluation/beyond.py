@@ -1,6 +1,11 @@
-"""What accuracy does not say: how much of the pool is used, how expected, how personal, how repetitive lists are."""
+"""What accuracy does not say: how much of the pool is used, how expected, how personal, how repetitive lists are.
+
+Each is NaN where there was nothing to measure.
+"""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +26,7 @@ def novelty(ranked: NDArray[np.int32], popularity: NDArray[np.int64]) -> float:
     """Mean surprise of what is shown, in bits: -log2 of the share of training triplets that hold it."""
     shown = ranked[ranked >= 0]
     share = np.maximum(popularity, 0.5) / max(popularity.sum(), 1)
-    return float(-np.log2(share[shown]).mean()) if len(shown) else 0.0
+    return float(-np.log2(share[shown]).mean()) if len(shown) else math.nan
 
 
 def personalization(ranked: NDArray[np.int32], users: NDArray[np.int32], seed: int = 0) -> float:
@@ -34,7 +39,7 @@ def personalization(ranked: NDArray[np.int32], users: NDArray[np.int32], seed: i
     longest = np.maximum(*((ranked >= 0).sum(1)[rows] for rows in (left, right)))
     differ = (users[left] != users[right]) & (longest > 0)
     if not differ.any():
-        return 0.0
+        return math.nan
     shared = overlaps(ranked, left[differ], right[differ])
     return float(1 - (shared / longest[differ]).mean())
 
@@ -48,4 +53,4 @@ def redundancy(ranked: NDArray[np.int32], words: list[frozenset[str]], seed: int
         bags = [words[number] for number in row if number >= 0]
         for place, bag in enumerate(bags):
             values.extend(len(bag & other) / max(len(bag | other), 1) for other in bags[:place])
-    return float(np.mean(values)) if values else 0.0
+    return float(np.mean(values)) if values else math.nan

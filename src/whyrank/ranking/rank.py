@@ -72,19 +72,24 @@ def rank(
     n: int,
     options: Options = PLAIN,
     threads: int | None = None,
+    among: CSR | None = None,
 ) -> Ranked:
-    """The `n` best explanations of every pair, exactly; memory grows with the answer, not with the pool."""
+    """The `n` best explanations of every pair, exactly; memory grows with the answer, not with the pool.
+
+    `among` has a row of explanations per item and leaves only those of a pair's item, whatever the options say.
+    """
     check_count(n)
     check_mu(model, options.mu)
     n = min(n, len(model.catalog_.explanations))
     ranked = Ranked(np.empty((len(users), n), np.int32), np.empty((len(users), n), np.float32))
     allowed, boost = options.allowed(model.catalog_), options.boost(model.catalog_)
     # A model that scores n explanations alone has to score them all where others may be the best.
-    whole = model.scores_n and (options.grounded or allowed is not None or boost is not None)
+    narrowed = options.grounded or among is not None or allowed is not None or boost is not None
+    whole = model.scores_n and narrowed
     chunk = max(1, min(CHUNK, WHOLE // len(model.catalog_.explanations))) if whole else CHUNK
     for start in range(0, len(users), chunk):
         part = slice(start, start + chunk)
-        found = _rank_chunk(model, users[part], items[part], n, options, allowed, boost, whole, threads)
+        found = _rank_chunk(model, users[part], items[part], n, options, allowed, boost, whole, threads, among)
         ranked.numbers[part], ranked.scores[part] = found
     return ranked
 
@@ -141,6 +146,7 @@ def _rank_chunk(
     boost: Floats | None,
     whole: bool,
     threads: int | None,
+    among: CSR | None,
 ) -> tuple[Numbers, Floats]:
     """Ask for more until every list is full or nothing is left, where not all that rank high may be shown."""
     catalog = model.catalog_
@@ -149,7 +155,7 @@ def _rank_chunk(
     numbers, scores = np.full((len(users), n), -1, np.int32), np.full((len(users), n), -np.inf, np.float32)
     rows = np.arange(len(users))
     while len(rows):
-        found = _top(model, users[rows], items[rows], wanted, options, allowed, boost, whole, threads)
+        found = _top(model, users[rows], items[rows], wanted, options, allowed, boost, whole, threads, among)
         if options.diversity:
             numbers[rows], scores[rows] = diversify(catalog, *found, n, options)
         elif chosen:
@@ -175,10 +181,13 @@ def _top(
     boost: Floats | None,
     whole: bool,
     threads: int | None,
+    among: CSR | None,
 ) -> tuple[Numbers, Floats]:
     """The best of what may be shown, by score alone."""
     candidates, mu = None, given_mu(options.mu)
-    if options.grounded:
+    if among is not None:
+        candidates = Candidates.of_rows(among, items)
+    elif options.grounded:
         candidates, allowed = grounded_candidates(model.catalog_, items, options, allowed), None
     return model.search().top(
         model.queries(users, items, **mu),
