@@ -24,6 +24,7 @@ QUICK: dict[str, dict[str, object]] = {
     name: {"epochs": 150} for name in ("cd", "pitf", "bper", "cd-j", "pitf-j", "bper-j", "bpr")
 }
 QUICK["bper+"] = {"epochs": 3}
+QUICK["expgcn"] = {"epochs": 12, "factors": 16, "batch": 512, "learning_rate": 0.02}
 
 Make = Callable[[], Model]
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         SHARE,
         USERPOP,
         BPERPlus,
+        ExpGCN,
         Model,
         Profile,
         ProfileJ,
@@ -66,8 +67,8 @@ _HOMES = {
     "UnknownId WhyrankError",
     "whyrank.evaluation": "compare evaluate",
     "whyrank.mining": "MiningRules mine",
-    "whyrank.models": "BPER BPERJ BPERPlus BPR CD CDJ COUNTS ITEMPOP MODELS Model PITF PITFJ POP Profile ProfileJ "
-    "RAND RICF RUCF SHARE USERPOP load",
+    "whyrank.models": "BPER BPERJ BPERPlus BPR CD CDJ COUNTS ExpGCN ITEMPOP MODELS Model PITF PITFJ POP Profile "
+    "ProfileJ RAND RICF RUCF SHARE USERPOP load",
     "whyrank.ranking.claims": "claims supported",
     "whyrank.ranking.options": "Options",
     "whyrank.ranking.sentences": "Templates",
@@ -96,6 +97,7 @@ __all__ = [
     "BPERPlus",
     "ClusterError",
     "DataError",
+    "ExpGCN",
     "MiningRules",
     "MissingExtra",
     "Model",

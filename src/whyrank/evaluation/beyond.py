@@ -10,9 +10,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from whyrank.data.csr import CSR
+from whyrank.kernels.metrics import hits as find_hits
 from whyrank.kernels.metrics import overlaps
 
 SAMPLE = 20_000
+POWER = 0.5  # how the propensity to be said is taken to grow with popularity
 COMPARED = 1_000_000  # pairs of reasons whose words are compared, about
 
 
@@ -54,3 +57,24 @@ def redundancy(ranked: NDArray[np.int32], words: list[frozenset[str]], seed: int
         for place, bag in enumerate(bags):
             values.extend(len(bag & other) / max(len(bag | other), 1) for other in bags[:place])
     return float(np.mean(values)) if values else math.nan
+
+
+def propensity_ndcg(
+    lists: NDArray[np.int32], relevant: CSR, popularity: NDArray[np.int64], power: float = POWER
+) -> float:
+    """NDCG that counts a relevant explanation by the inverse of its propensity to be said.
+
+    The propensity is taken to grow as (popularity + 1)^power. Gains are added up over all test pairs and divided by
+    what the best possible lists would gain (self-normalized), so that rare explanations count as if all were said
+    alike often.
+    """
+    weight = (popularity + 1.0) ** -power
+    gains = 1.0 / np.log2(np.arange(2, lists.shape[1] + 2))
+    hits = find_hits(lists, relevant.indptr, relevant.indices)
+    reached = float(((hits * np.where(lists >= 0, weight[lists], 0.0)) @ gains).sum())
+    record = relevant.rows_of_entries()
+    order = np.lexsort((-weight[relevant.indices], record))
+    place = np.arange(len(order)) - relevant.indptr[record]
+    counted = place < lists.shape[1]
+    best = float((weight[relevant.indices[order]][counted] * gains[place[counted]]).sum())
+    return reached / best if best else math.nan

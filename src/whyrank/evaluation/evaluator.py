@@ -120,7 +120,8 @@ def evaluate(
         on_recommended = {n: float(v[correct].mean()) for n, v in per_pair.items()} if correct.any() else {}
         on_recommended["pairs"] = float(correct.sum())
     if beyond_accuracy:
-        explanation |= _beyond(model, ranked, users)
+        popularity = test.training.popularity if isinstance(test, Split) else None
+        explanation |= _beyond(model, ranked, users, relevant, popularity)
     seconds, fitted = time.perf_counter() - begin, int(model.catalog_.knows(users, found_items).sum())
     reach = None
     if among is not None:
@@ -189,9 +190,21 @@ def _pairs(model: Model, users: NDArray[np.int32], items: NDArray[np.int32]) -> 
     return CSR.from_pairs(users[known], items[known], len(model.catalog_.users), len(model.catalog_.items))
 
 
-def _beyond(model: Model, ranked: NDArray[np.int32], users: NDArray[np.int32]) -> dict[str, float]:
+def _beyond(
+    model: Model,
+    ranked: NDArray[np.int32],
+    users: NDArray[np.int32],
+    relevant: CSR,
+    popularity: NDArray[np.int64] | None,
+) -> dict[str, float]:
+    """`popularity` is that of a split's training part, the same for all models; None: what the model was fitted to."""
     catalog = model.catalog_
+    if popularity is None or len(popularity) != len(catalog.explanations):
+        popularity = catalog.popularity
+    unknown = max(int(relevant.indices.max(initial=-1)) + 1 - len(popularity), 0)  # numbers beyond the pool
+    said = np.concatenate([popularity, np.zeros(unknown, popularity.dtype)])
     return {
+        "ndcg_propensity": beyond.propensity_ndcg(ranked, relevant, said),
         "coverage": beyond.coverage(ranked, len(catalog.explanations)),
         "novelty": beyond.novelty(ranked, catalog.popularity),
         "personalization": beyond.personalization(ranked, users),

@@ -10,6 +10,7 @@ from whyrank.models.base import Model
 from whyrank.models.bper import BPER, BPERJ, BPR
 from whyrank.models.bper_plus import BPERPlus
 from whyrank.models.counts import COUNTS, ITEMPOP, SHARE, USERPOP
+from whyrank.models.expgcn import ExpGCN
 from whyrank.models.neighbours import RICF, RUCF
 from whyrank.models.profile import Profile, ProfileJ
 from whyrank.models.simple import POP, RAND
@@ -19,7 +20,7 @@ MODELS: dict[str, type[Model]] = {
     model.id: model
     for model in (
         *(RAND, POP, USERPOP, ITEMPOP, COUNTS, SHARE, RUCF, RICF),
-        *(CD, PITF, BPER, BPERPlus),
+        *(CD, PITF, ExpGCN, BPER, BPERPlus),
         *(CDJ, PITFJ, BPERJ, BPR),
         *(Profile, ProfileJ),
     )
@@ -45,6 +46,7 @@ __all__ = [
     "SHARE",
     "USERPOP",
     "BPERPlus",
+    "ExpGCN",
     "Model",
     "Profile",
     "ProfileJ",
