@@ -19,6 +19,7 @@ from whyrank.cli.app import (
     RatingRange,
     RayAddress,
     Seed,
+    Trim,
     command,
     console,
     note,
@@ -42,6 +43,7 @@ def describe_command(
     on_error: OnErrorOption = "raise",
     rating_range: RatingRange = None,
     max_expansion: MaxExpansion = EXPANSION,
+    trim: Trim = False,
     examples: Annotated[int, typer.Option(help="How many example explanations.")] = 5,
     seed: Seed = 0,
     number: Number = 1,
@@ -50,7 +52,9 @@ def describe_command(
     """Describe a data set: sizes, density, long tails, examples."""
     from whyrank.data.describe import describe
 
-    description = describe(read_data(data, columns, on_error, number, rating_range, max_expansion), examples, seed)
+    description = describe(
+        read_data(data, columns, on_error, number, rating_range, max_expansion, trim), examples, seed
+    )
     if json:
         print_json(description.as_dict())
         return
@@ -128,6 +132,7 @@ def split_command(
     on_error: OnErrorOption = "raise",
     rating_range: RatingRange = None,
     max_expansion: MaxExpansion = EXPANSION,
+    trim: Trim = False,
     seed: Seed = 0,
     ray: RayAddress = None,
     json: Json = False,
@@ -150,7 +155,7 @@ def split_command(
         info = SplitInfo(method=method, seed=seed, test=shares[0], validation=shares[1], number=1)
         split_on_cluster(data, output, info, ray, columns, json)
         return
-    triplets = read_data(data, columns, on_error, 1, rating_range, max_expansion)
+    triplets = read_data(data, columns, on_error, 1, rating_range, max_expansion, trim)
     if max(min_user_pairs, min_item_pairs, min_uses) > 1:
         triplets = triplets.filtered(user_pairs=min_user_pairs, item_pairs=min_item_pairs, explanation_uses=min_uses)
     parts = splits(triplets, repeats, seed=seed, test=test, validation=validation, method=method, last=last)  # type: ignore[arg-type]
@@ -187,6 +192,7 @@ def convert_command(
     on_error: OnErrorOption = "raise",
     rating_range: RatingRange = None,
     max_expansion: MaxExpansion = EXPANSION,
+    trim: Trim = False,
     json: Json = False,
 ) -> None:
     """Write a data set in another form: CSV, TSV, JSON lines, Parquet (.gz, .zst) or an EXTRA folder."""
@@ -194,7 +200,7 @@ def convert_command(
 
     if form not in ("auto", "extra", "extra-text"):
         raise ParameterError(f"--form is {form!r}; use auto, extra or extra-text")
-    triplets = read_data(data, columns, on_error, 1, rating_range, max_expansion)
+    triplets = read_data(data, columns, on_error, 1, rating_range, max_expansion, trim)
     write(triplets, output, form)  # type: ignore[arg-type]
     if json:
         print_json({"output": output, "triplets": len(triplets), "records": triplets.records})

@@ -22,6 +22,7 @@ from whyrank.cli.app import (
     RayAddress,
     StoreUrl,
     Threads,
+    Trim,
     command,
     new_problems,
     note,
@@ -58,6 +59,7 @@ def fit_command(
     on_error: OnErrorOption = "raise",
     rating_range: RatingRange = None,
     max_expansion: MaxExpansion = EXPANSION,
+    trim: Trim = False,
     number: Number = 1,
     ray: RayAddress = None,
     store: StoreUrl = None,
@@ -77,7 +79,7 @@ def fit_command(
     if plan:
         from whyrank.cluster.plan import plan_fit
 
-        triplets = read_data(data, columns, on_error, number, rating_range, max_expansion)
+        triplets = read_data(data, columns, on_error, number, rating_range, max_expansion, trim)
         planned = plan_fit(chosen, triplets, machines, cores)
         if json:
             print_json(planned.as_dict())
@@ -94,9 +96,10 @@ def fit_command(
         return
     warn_first_run()
     split = read_split(data, number) if is_split(data) else None
-    triplets = (
-        chosen.parts_of(split)[0] if split else read_data(data, columns, on_error, number, rating_range, max_expansion)
-    )
+    if split:
+        triplets = chosen.parts_of(split)[0]
+    else:
+        triplets = read_data(data, columns, on_error, number, rating_range, max_expansion, trim)
     checkpoint = output.parent / f".{output.name}.checkpoint"
     if checkpoint.exists() and not resume:
         note("an earlier run was interrupted; this one begins anew, --resume would have gone on from there")

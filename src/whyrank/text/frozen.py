@@ -20,7 +20,6 @@ Numbers = NDArray[np.int64]
 Arrays = dict[str, Floats]
 SIDES = ("user", "item")
 START_DOMAIN = 11  # keeps the random numbers of different purposes apart
-EPSILON = 0.01  # of AdamW on tables: without a floor like this, steps stay large however small gradients become
 LAYER_EPSILON = 1e-8  # of AdamW on the text layer and the fusion, which every batch touches
 START_SCALE = {"text": 0.01, "random": 0.1}  # with "text", what explanations say makes rows different soon enough
 
@@ -39,6 +38,8 @@ class Settings:
     popular_negatives: bool
     start: str
     seed: int
+    schedule: str = "linear"
+    epsilon: float = 0.01
 
 
 class SideGradients(NamedTuple):
@@ -117,7 +118,7 @@ class Trainer:
         steps, loss = len(self.batches), 0.0
         for step, batch in enumerate(self.batches.epoch(number)):
             left = 1 - ((number - 1) * steps + step) / (self.settings.epochs * steps)
-            loss += self._step(batch, left)
+            loss += self._step(batch, left if self.settings.schedule == "linear" else 1.0)
         if not np.isfinite(loss):
             raise TrainingError("training diverged; use a smaller learning_rate")
         return loss / max(len(self.batches.train), 1)
@@ -166,7 +167,7 @@ class Trainer:
     def _update(self, name: str, rows: Numbers | None, gradient: Floats, left: float) -> None:
         """AdamW on the given rows of a table; without rows, on a layer that all explanations share."""
         values, settings = self.arrays[name], self.settings
-        rate, epsilon = settings.learning_rate, EPSILON
+        rate, epsilon = settings.learning_rate, settings.epsilon
         if rows is None:
             rows, rate, epsilon = np.arange(len(values)), settings.text_learning_rate, LAYER_EPSILON
         centre = id_centre(settings) if name.startswith("explanation_by") else 0.0
