@@ -5,8 +5,9 @@
 
 pool, item, item-all: random splits (70% training), and what is ranked for a pair. time: the latest 30% are the test.
 leave-last: the last record of every user. small: samples of 200 to 2,000 records, 20 random splits each. With
-`--trials`, every model with something to tune is tuned on validation of each split, with the same number of trials;
-otherwise models have their defaults. Models with mu have it chosen on validation of every split either way.
+`--trials`, every model with something to tune is tuned on validation of each split, under the protocol of the table,
+with the same number of trials; otherwise models have their defaults. Models with mu have it chosen on validation of
+every split either way. Seconds are those of the last fit.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 
 import whyrank as wr
 from whyrank.cli.app import parse_columns
+from whyrank.evaluation.candidates import of_split
 from whyrank.evaluation.comparison import Comparison, Row, test_ratio
 from whyrank.evaluation.evaluator import evaluate
 from whyrank.experiments.measures import choose_mu
@@ -30,7 +32,7 @@ from whyrank.training import Run
 
 MODELS = "pop,userpop,itempop,counts,pitf,bper,profile"
 PROTOCOLS = ("pool", "item", "item-all", "time", "leave-last", "small")
-SHOWN = ("ndcg_paper", "ndcg", "recall")
+SHOWN = ("ndcg_paper", "ndcg", "recall", "ndcg_propensity")
 SIZES, REPEATS = (200, 500, 1000, 2000), 20
 
 
@@ -68,21 +70,14 @@ def main() -> None:
 
 
 def tables(splits: Sequence[wr.Split], kinds: Sequence[Any], arguments: argparse.Namespace, title: str = "") -> None:
-    """Fit every model once to each split, and measure it under every kind of candidates."""
+    """Fit every model to each split, and measure it under every kind of candidates."""
     found: dict[str, dict[str, Row]] = {kind: {} for kind in kinds}
     for name in arguments.models.split(","):
         for split in splits:
-            begin = time.perf_counter()
-            model = fitted(name, split, arguments)
-            seconds = time.perf_counter() - begin
-            for kind in kinds:
+            for kind, model, seconds in fitted(name, split, kinds, arguments):
                 row = found[kind].setdefault(name, Row(name, []))
                 row.training_seconds.append(seconds)
-                row.evaluations.append(
-                    evaluate(
-                        model, split, candidates=kind, items=False, beyond_accuracy=False, threads=arguments.threads
-                    )
-                )
+                row.evaluations.append(evaluate(model, split, candidates=kind, items=False, threads=arguments.threads))
     for kind, rows in found.items():
         metric = "ndcg" if kind != "pool" else "ndcg_paper"
         ordered = sorted(rows.values(), key=lambda row: -row.mean(metric))
@@ -90,17 +85,34 @@ def tables(splits: Sequence[wr.Split], kinds: Sequence[Any], arguments: argparse
         print(f"\n### {title or kind}\n\n{result.markdown(SHOWN)}", flush=True)
 
 
-def fitted(name: str, split: wr.Split, arguments: argparse.Namespace) -> Any:
-    """A model with what validation chooses, then fitted to the split."""
-    settings: dict[str, Any] = {}
-    if arguments.trials and name in SPACES:
-        space = space_of(name, "tpe")
-        settings = dict(tune(name, split, space, trials=arguments.trials, threads=arguments.threads).parameters)
-    kind, run = wr.MODELS[name], Run(threads=arguments.threads)
-    if "mu" in kind.__dataclass_fields__ and "mu" not in settings:
-        first = kind(**settings).fit(split.train, run=run)
-        settings["mu"] = choose_mu(first, split.validation, arguments.threads)
-    return kind(**settings).fit(split, run=run)
+def fitted(
+    name: str, split: wr.Split, kinds: Sequence[Any], arguments: argparse.Namespace
+) -> Iterator[tuple[Any, Any, float]]:
+    """The model for every kind of candidates, with what validation chooses under it, and the seconds of its last fit.
+
+    With defaults all kinds share a fit, and mu alone differs.
+    """
+    kind_of, run = wr.MODELS[name], Run(threads=arguments.threads)
+    tuned = bool(arguments.trials) and name in SPACES
+    first: Any = None
+    model: Any = None
+    seconds = 0.0
+    for kind in kinds:
+        settings: dict[str, Any] = {}
+        if tuned:
+            options = {"trials": arguments.trials, "threads": arguments.threads, "candidates": kind}
+            settings = dict(tune(name, split, space_of(name, "tpe"), **options).parameters)
+        if "mu" in kind_of.__dataclass_fields__ and "mu" not in settings:
+            first = first or kind_of().fit(split.inner, run=run)
+            part, among = of_split(split.inner, kind)
+            settings["mu"] = choose_mu(first, part.test, arguments.threads, among)
+        if model is None or tuned:
+            begin = time.perf_counter()
+            model = kind_of(**settings).fit(split, run=run)
+            seconds = time.perf_counter() - begin
+        elif "mu" in settings:
+            model.mu = settings["mu"]
+        yield kind, model, seconds
 
 
 def small(data: wr.Triplets, arguments: argparse.Namespace) -> None:
@@ -115,9 +127,9 @@ def small(data: wr.Triplets, arguments: argparse.Namespace) -> None:
             if not len(split.test_records) or not len(split.validation_records):
                 continue
             for name in names:
-                model = fitted(name, split, arguments)
-                found = evaluate(model, split, items=False, beyond_accuracy=False, threads=arguments.threads)
-                values[name].append(100 * found.explanation["ndcg_paper"])
+                for _, model, _ in fitted(name, split, ["pool"], arguments):
+                    found = evaluate(model, split, items=False, beyond_accuracy=False, threads=arguments.threads)
+                    values[name].append(100 * found.explanation["ndcg_paper"])
         cells = [f"{np.mean(each):.2f}" if each else "-" for each in values.values()]
         print(f"| {size:,} | {' | '.join(cells)} |", flush=True)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -43,7 +45,7 @@ def test_leave_last_takes_each_users_latest_and_leaves_everybody_a_first(
         assert max(times[1], default=0) <= min(times[2], default=9)
 
 
-def test_leave_last_worked_by_hand_travels_and_breaks_ties_by_the_seed(tiny: Triplets, tmp_path: object) -> None:
+def test_leave_last_worked_by_hand_travels_and_breaks_ties_by_the_seed(tmp_path: Path) -> None:
     rows = [("ann", item, "e", time) for item, time in (("a", 1), ("b", 4), ("c", 2), ("d", 4), ("e", 3))]
     made = Triplets.from_frame(pl.DataFrame(rows, schema=["user", "item", "explanation", "time"], orient="row"))
     seen = set()
@@ -52,7 +54,7 @@ def test_leave_last_worked_by_hand_travels_and_breaks_ties_by_the_seed(tiny: Tri
         assert np.array_equal(split.test_records, made.split(method="leave-last", seed=seed).test_records)
         seen.add((split.data.items.ids[int(split.test.item[0])], split.data.items.ids[int(split.validation.item[0])]))
     assert seen == {("b", "d"), ("d", "b")}
-    back = read_split(split.write(f"{tmp_path}/split"))
+    back = read_split(split.write(tmp_path / "split"))
     assert back.info == split.info
     assert back.info["last"] == 1
 
@@ -60,7 +62,7 @@ def test_leave_last_worked_by_hand_travels_and_breaks_ties_by_the_seed(tiny: Tri
 def test_leave_last_says_who_has_too_few(tiny: Triplets, caplog: pytest.LogCaptureFixture) -> None:
     tiny.split(method="leave-last")
     assert "3 of 3 users have fewer than 3 records" in caplog.text
-    assert "2 with none" in caplog.text
+    assert "2 of them are not tested at all" in caplog.text
 
 
 def test_options_that_do_not_go_together_are_refused(data: Triplets) -> None:
@@ -157,6 +159,33 @@ def test_a_comparison_says_what_is_ranked(split: Split) -> None:
     found = compare({"POP": POP(), "ITEMPOP": ITEMPOP()}, split, candidates="item")
     assert "can be reached" in found.note()
     assert found.as_dict()["reach"]["pairs"] < 1
+
+
+def test_the_command_line_splits_fits_and_measures_by_each_protocol(
+    data: Triplets, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from whyrank.cli import main
+
+    def call(*arguments: object, code: int = 0) -> str:
+        with pytest.raises(SystemExit) as end:
+            main([*map(str, arguments)])
+        assert end.value.code == code
+        out, err = capsys.readouterr()
+        return out if code == 0 else err
+
+    file, split, model = data.write(tmp_path / "t.parquet"), tmp_path / "split", tmp_path / "model"
+    call("split", file, "-o", split, "--method", "leave-last", "--last", 2, "--json")
+    assert read_split(split).info["last"] == 2
+    call("fit", split, "--model", "userpop", "-o", model, "--json")
+    found = json.loads(call("evaluate", model, split, "--candidates", "item", "--json"))
+    assert found["candidates"] == "item"
+    assert 0 < found["reach"]["pairs"] < 1
+    both = json.loads(call("compare", split, "--models", "pop,userpop", "--candidates", "item-all", "--json"))
+    assert both["reach"]["pairs"] == 1
+    assert set(both["models"][0]["p_holm"] or both["models"][1]["p_holm"]) >= {"ndcg", "recall"}
+    assert "can be reached" in call("compare", split, "--models", "pop,userpop", "--candidates", "item")
+    assert "one of pool, item, item-all" in call("evaluate", model, split, "--candidates", "some", code=2)
+    assert "takes last" in call("split", file, "-o", tmp_path / "x", "--method", "leave-last", "--test", 0.2, code=2)
 
 
 # -- baselines, and what models learn from -----------------------------------------------------------------------------

@@ -204,11 +204,11 @@ def _leave_last(
     )
     few, known = int(((count > 0) & (count < 2 * last + 1)).sum()), int((count > 0).sum())
     if warn and number == 1 and few:
-        without = int((count == 1).sum())
         log.warning(
-            "%s of %s users have fewer than %s records: they are in test and validation with fewer than %s each, "
-            "%s with none; keep users with enough (filtered(user_pairs=%s), split --min-user-pairs %s)",
-            *(f"{few:,}", f"{known:,}", 2 * last + 1, last, f"{without:,}", 2 * last + 1, 2 * last + 1),
+            "%s of %s users have fewer than %s records, too few for %s in test, as many in validation and one in "
+            "training: %s of them are not tested at all; to leave them out, keep users with enough (--min-user-pairs %s, or "
+            "filtered(user_pairs=%s))",
+            *(f"{few:,}", f"{known:,}", 2 * last + 1, last, f"{int((count == 1).sum()):,}", 2 * last + 1, 2 * last + 1),
         )
     return _by_part(triplets, parts, info)
 
