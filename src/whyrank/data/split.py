@@ -206,8 +206,8 @@ def _leave_last(
     if warn and number == 1 and few:
         log.warning(
             "%s of %s users have fewer than %s records, too few for %s in test, as many in validation and one in "
-            "training: %s of them are not tested at all; to leave them out, keep users with enough (--min-user-pairs %s, or "
-            "filtered(user_pairs=%s))",
+            "training: %s of them are not tested at all; to leave them out, keep users with enough "
+            "(--min-user-pairs %s, or filtered(user_pairs=%s))",
             *(f"{few:,}", f"{known:,}", 2 * last + 1, last, f"{int((count == 1).sum()):,}", 2 * last + 1, 2 * last + 1),
         )
     return _by_part(triplets, parts, info)
