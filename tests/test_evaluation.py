@@ -84,7 +84,7 @@ def test_a_k_beyond_the_pool_is_padded(split: Split) -> None:
 
 
 def test_test_data_with_other_vocabularies_is_matched_by_id(split: Split) -> None:
-    model = POP().fit(split.train)
+    model = POP().fit(split)
     again = Triplets.from_frame(split.test.frame(record=True), record="record")
     assert evaluate(model, again).explanation == pytest.approx(evaluate(model, split).explanation)
 
