@@ -4,7 +4,8 @@
         [--splits 2] [--trials 12] [--min-uses 5] [--min-user-pairs 3] [--columns user=0,item=1,explanation=2,time=3]
 
 pool, item, item-all: random splits (70% training), and what is ranked for a pair. time: the latest 30% are the test.
-leave-last: the last record of every user. small: samples of 200 to 2,000 records, 20 random splits each. With
+leave-last: the last record of every user. small: samples of 200 to 2,000 records of whole users, `--repeats` splits of
+each by hash, as a random split would have to keep nearly all of such records in training. With
 `--trials`, every model with something to tune is tuned on validation of each split, under the protocol of the table,
 with the same number of trials; otherwise models have their defaults. Models with mu have it chosen on validation of
 every split either way. Seconds are those of the last fit.
@@ -33,7 +34,7 @@ from whyrank.training import Run
 MODELS = "pop,userpop,itempop,counts,pitf,bper,profile"
 PROTOCOLS = ("pool", "item", "item-all", "time", "leave-last", "small")
 SHOWN = ("ndcg_paper", "ndcg", "recall", "ndcg_propensity")
-SIZES, REPEATS = (200, 500, 1000, 2000), 20
+SIZES = (200, 500, 1000, 2000)
 
 
 def main() -> None:
@@ -42,6 +43,7 @@ def main() -> None:
     parser.add_argument("--protocols", default=",".join(PROTOCOLS))
     parser.add_argument("--models", default=MODELS)
     parser.add_argument("--splits", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--trials", type=int, default=0)
     parser.add_argument("--min-uses", type=int, default=1)
     parser.add_argument("--min-user-pairs", type=int, default=1)
@@ -118,12 +120,11 @@ def fitted(
 def small(data: wr.Triplets, arguments: argparse.Namespace) -> None:
     """Means over splits of small samples, each model against the best simple one."""
     names = arguments.models.split(",")
-    print(f"\n### small samples: ndcg_paper@10 %, means of {REPEATS} splits\n")
+    print(f"\n### small samples: ndcg_paper@10 %, means of {arguments.repeats} splits\n")
     print(f"| records | {' | '.join(names)} |\n|---|{'--:|' * len(names)}", flush=True)
     for size, sample in samples(data, arguments.seed):
         values: dict[str, list[float]] = {name: [] for name in names}
-        for number in range(1, REPEATS + 1):
-            split = wr.data.split_records(sample, seed=arguments.seed, number=number, warn=False)
+        for split in wr.splits(sample, arguments.repeats, seed=arguments.seed, method="hash"):
             if not len(split.test_records) or not len(split.validation_records):
                 continue
             for name in names:
