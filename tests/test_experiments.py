@@ -23,6 +23,7 @@ from whyrank.experiments.cache import Cache, Result, digest
 from whyrank.experiments.jobs import Job
 from whyrank.experiments.lab import Lab, of_same_data, read_configs, read_tuned
 from whyrank.experiments.measures import choose_mu
+from whyrank.experiments.plots import Line
 from whyrank.experiments.published import AMAZON, published_for
 from whyrank.experiments.report import Report, latex_text
 from whyrank.experiments.suite import EXPERIMENTS, names_of, run, tune_first
@@ -372,3 +373,10 @@ def test_mu_is_chosen_by_a_model_that_has_not_learned_from_validation(parts: lis
     lab = Lab("small", parts[:1], Cache(tmp_path), models=["share"])
     chosen = lab.facts(Job("share", 0))["mu"]
     assert chosen == choose_mu(SHARE().fit(parts[0].train), parts[0].validation)
+
+
+def test_deviations_in_pictures_are_those_of_a_sample() -> None:
+    values = np.array([[1.0, 2.0], [3.0, np.nan], [8.0, 4.0]])
+    found = Line("x", [0, 1], values).deviation
+    assert found == pytest.approx([values[:, 0].std(ddof=1), np.array([2.0, 4.0]).std(ddof=1)])
+    assert Line("x", [0, 1], values[:1]).deviation.tolist() == [0, 0]
