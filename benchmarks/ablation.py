@@ -89,8 +89,10 @@ def main() -> None:
         recall = 100 * np.mean([each["recall"] for each in found])
         whole = accuracy if name == "Profile" else whole
         apart = 100 * (accuracy / whole - 1)
+        spread = apart.std(ddof=min(1, len(apart) - 1))
         print(
-            f"| {name} | {accuracy.mean():.3f} | {apart.mean():+.1f} +-{apart.std():.1f} | {recall:.2f} |", flush=True
+            f"| {name} | {accuracy.mean():.3f} | {apart.mean():+.1f} +-{spread:.1f} | {recall:.2f} |",
+            flush=True,
         )
 
 

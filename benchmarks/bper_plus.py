@@ -25,7 +25,8 @@ from whyrank.data import Split, Triplets, read_splits, splits
 from whyrank.data.csr import CSR
 from whyrank.errors import MissingExtra
 from whyrank.evaluation import evaluate
-from whyrank.evaluation.significance import TESTS
+from whyrank.evaluation.comparison import test_ratio
+from whyrank.evaluation.significance import resampled, student
 from whyrank.models import POP, Model
 from whyrank.models.bper import BPER
 from whyrank.models.bper_plus import BPERPlus
@@ -65,7 +66,7 @@ def score(model: Model, pairs: Triplets) -> float:
 
 
 def tuned(model: Model, split: Split) -> Model:
-    """The model with the mu that is best on validation."""
+    """The model with the mu that is best on validation, from which it must not have learned."""
     if hasattr(model, "mu"):
         found = []
         for mu in MUS:
@@ -77,7 +78,7 @@ def tuned(model: Model, split: Split) -> Model:
 
 def chosen(make: Callable[..., Model], grid: list[dict[str, object]], split: Split, run: Run) -> dict[str, object]:
     """The settings of a grid that are best on validation."""
-    values = [score(tuned(make(**settings).fit(split, run=run), split), split.validation) for settings in grid]
+    values = [score(tuned(make(**settings).fit(split.train, run=run), split), split.validation) for settings in grid]
     return grid[int(np.argmax(values))]
 
 
@@ -90,7 +91,7 @@ def both(split: Split, run: Run) -> dict[str, tuple[Callable[..., Model], dict[s
 
 
 def quality(parts: list[Split], run: Run) -> None:
-    """BPER+ against BPER over splits: NDCG by the paper's definition, with a paired test over all test pairs."""
+    """BPER+ against BPER over splits: the paper's NDCG, tested over the means of splits (of one: by user)."""
     values: dict[str, list[NDArray[np.float64]]] = {"POP": []}
     models = both(parts[0], run)
     for split in parts:
@@ -98,17 +99,22 @@ def quality(parts: list[Split], run: Run) -> None:
         fits = {name: make(**settings) for name, (make, settings) in models.items()}
         fits["BPER+, texts exchanged"] = BPERPlus(features=exchanged(split.data), **models["BPER+"][1])
         for name, model in fits.items():
-            tuned(model.fit(split, run=run), split)
+            tuned(model.fit(split.train, run=run), split)
             values.setdefault(name, []).append(_per_pair(model, split))
             report("split", model=name, mu=model.mu, ndcg_paper=float(values[name][-1].mean()))
     base = np.concatenate(values["BPER"])
     for name, each in values.items():
         means = np.array([one.mean() for one in each])
-        p = 1.0 if name == "BPER" else TESTS["student"](np.concatenate(each), base)
+        others = np.array([one.mean() for one in values["BPER"]])
+        if len(parts) > 1:
+            p = resampled(means, others, test_ratio(parts))
+        else:
+            p = student(each[0], values["BPER"][0], parts[0].test.record_user)
         settings = models[name][1] if name in models else None
         report(
             "quality", model=name, settings=settings, splits=len(parts), ndcg_paper=float(means.mean()),
-            deviation=float(means.std()), against_bper=float(np.concatenate(each).mean() / base.mean() - 1), p=float(p),
+            deviation=float(means.std(ddof=1)) if len(parts) > 1 else None,
+            against_bper=float(np.concatenate(each).mean() / base.mean() - 1), p=float(p),
         )  # fmt: skip
 
 
@@ -126,8 +132,14 @@ def _per_pair(model: Model, split: Split) -> NDArray[np.float64]:
 def changes(parts: list[Split], run: Run) -> None:
     """Fusion operators and pooling, and the paper's negatives and start, with the default's other settings."""
     for change in CHANGES:
-        values = [score(tuned(BPERPlus(**change).fit(split, run=run), split), split.test) for split in parts]
-        report("changes", change=change, splits=len(parts), ndcg_paper=np.mean(values), deviation=np.std(values))
+        values = [score(tuned(BPERPlus(**change).fit(split.train, run=run), split), split.test) for split in parts]
+        report(
+            "changes",
+            change=change,
+            splits=len(parts),
+            ndcg_paper=np.mean(values),
+            deviation=np.std(values, ddof=min(1, len(values) - 1)),
+        )
 
 
 def without(triplets: Triplets, hidden: NDArray[np.bool_]) -> Triplets:
@@ -149,7 +161,7 @@ def cold(parts: list[Split], run: Run) -> None:
             found.setdefault(name, []).append(hits)
             report("cold draw", ranker=name, split=number + 1, recall=hits[0], mrr=hits[1])
     for name, each in found.items():
-        (recall, mrr), spread = np.mean(each, axis=0), np.std(each, axis=0)
+        (recall, mrr), spread = np.mean(each, axis=0), np.std(each, axis=0, ddof=min(1, len(each) - 1))
         report(
             "cold", ranker=name, draws=len(each), recall=float(recall), mrr=float(mrr),
             recall_deviation=float(spread[0]), mrr_deviation=float(spread[1]),

@@ -249,6 +249,20 @@ def test_a_start_from_bper_needs_a_fusion_that_can_leave_ids_alone() -> None:
         fitted(start="bper", fusion="gate")
 
 
+def test_the_papers_preset_trains_everything_by_one_constant_rate(tiny_encoder: Path, tiny: Triplets) -> None:  # noqa: F811
+    preset = BPERPlus.paper(encoder=str(tiny_encoder), epochs=2)
+    assert {preset.learning_rate, preset.text_learning_rate, preset.encoder_learning_rate} == {0.0001}
+    assert (preset.start, preset.negatives, preset.pooling, preset.encoder_mode) == (
+        *("random", "uniform", "cls", "finetune"),
+    )
+    constant = preset.fit(tiny)
+    assert constant.encoder_weights_.size
+    falling = BPERPlus.paper(encoder=str(tiny_encoder), epochs=2, schedule="linear").fit(tiny)
+    assert not np.array_equal(constant.user_factors_, falling.user_factors_)
+    other = BPERPlus.paper(encoder=str(tiny_encoder), epochs=2, epsilon=1.0).fit(tiny)
+    assert not np.array_equal(constant.user_factors_, other.user_factors_)
+
+
 def test_a_random_start_is_the_papers_and_learns_too() -> None:
     train, features, ids = planted()
     split = train.split(seed=1)

@@ -15,17 +15,20 @@ import pytest
 
 from whyrank.data import CSR, Split, Triplets, splits
 from whyrank.errors import ParameterError, WhyrankError
-from whyrank.evaluation import evaluate
+from whyrank.evaluation import compare, evaluate
+from whyrank.evaluation.beyond import propensity_ndcg
 from whyrank.experiments import lab as lab_module
-from whyrank.experiments import strata
+from whyrank.experiments import ranking, strata
 from whyrank.experiments.cache import Cache, Result, digest
 from whyrank.experiments.jobs import Job
-from whyrank.experiments.lab import Lab, read_configs
+from whyrank.experiments.lab import Lab, of_same_data, read_configs, read_tuned
+from whyrank.experiments.measures import choose_mu
+from whyrank.experiments.plots import Line
 from whyrank.experiments.published import AMAZON, published_for
 from whyrank.experiments.report import Report, latex_text
 from whyrank.experiments.suite import EXPERIMENTS, names_of, run, tune_first
 from whyrank.experiments.workers import processes
-from whyrank.models import BPER, BPR
+from whyrank.models import BPER, BPR, POP, SHARE
 
 pytest.importorskip("matplotlib")
 QUICK: dict[str, dict[str, object]] = {
@@ -97,13 +100,12 @@ def test_the_plain_recommender_stands_beside_the_joint_models_with_its_items_alo
 
 def test_the_table_of_methods_says_what_evaluate_says(made: Path, parts: list[Split]) -> None:
     rows = {row[0]: row for row in csv.reader((made / "tables" / "ranking.csv").read_text().splitlines())}
-    models = [BPER(epochs=3, factors=4).fit(part) for part in parts]
     expected = []
-    for model, part in zip(models, parts, strict=True):
-        scores = []
-        for model.mu in np.arange(11) / 10:
-            scores.append(evaluate(model, part.validation).explanation["ndcg_paper"])
-        model.mu = int(np.argmax(scores)) / 10
+    for part in parts:
+        first, scores = BPER(epochs=3, factors=4).fit(part.train), []
+        for first.mu in np.arange(11) / 10:
+            scores.append(evaluate(first, part.validation).explanation["ndcg_paper"])
+        model = BPER(epochs=3, factors=4, mu=int(np.argmax(scores)) / 10).fit(part.training)
         expected.append(evaluate(model, part).explanation["ndcg_paper"])
     assert rows["bper"][1].startswith(f"{100 * np.mean(expected):.3f} ")
 
@@ -273,7 +275,7 @@ def test_accuracy_in_strata_and_by_propensity_agrees_with_plain_loops() -> None:
         reached += sum(g * weight[e] for g, e in zip(gains, row, strict=True) if e in said)
         best += sum(g * w for g, w in zip(gains, sorted(weight[said], reverse=True), strict=False))
     assert strata.by_explanation(lists, relevant, groups, 3) == pytest.approx([np.mean(each) for each in expected])
-    assert strata.weighted_ndcg(lists, relevant, popularity) == pytest.approx(reached / best)
+    assert propensity_ndcg(lists, relevant, popularity) == pytest.approx(reached / best)
 
 
 def test_published_figures_stand_beside_the_papers_own_sets_only(data: Triplets) -> None:
@@ -325,11 +327,56 @@ def test_what_tune_writes_fit_and_experiment_read(
 
 def test_experiments_tune_first_with_the_same_budget_for_all(parts: list[Split], tmp_path: Path) -> None:
     pytest.importorskip("optuna")
-    lab = Lab("small", parts[:1], Cache(tmp_path / "runs"), models=["pop", "counts", "rucf", "profile-j"])
+    lab = Lab("small", parts, Cache(tmp_path / "runs"), models=["pop", "counts", "rucf"])
     tune_first(["ranking"], lab, tmp_path / "configs", trials=2)
-    assert set(lab.configs) == {"counts", "rucf", "profile"}
-    for name in ("counts", "rucf", "profile"):
-        assert json.loads((tmp_path / "configs" / f"{name}.json").read_text())["about"]["trials"] == 2
-    again = Lab("small", parts[:1], Cache(tmp_path / "runs"), models=["counts"])
+    assert [set(lab.tuned[split]) for split in (0, 1)] == [{"counts", "rucf"}] * 2
+    for split in (1, 2):  # each from validation of its own split
+        document = json.loads((tmp_path / "configs" / str(split) / "counts.json").read_text())
+        assert document["about"]["trials"] == 2
+        assert document["about"]["split"]["number"] == split
+        assert lab.make(Job("counts", split - 1)).power == document["parameters"]["power"]
+    assert read_tuned(tmp_path / "configs", 2) == lab.tuned
+    again = Lab("small", parts, Cache(tmp_path / "runs"), models=["counts"])
     tune_first(["ranking"], again, tmp_path / "configs", trials=2)  # nothing left to try
-    assert again.configs["counts"] == lab.configs["counts"]
+    assert again.tuned[1]["counts"] == lab.tuned[1]["counts"]
+
+
+def test_a_joint_model_takes_what_was_tuned_for_the_model_without_items(parts: list[Split], tmp_path: Path) -> None:
+    lab = Lab("small", parts, Cache(tmp_path / "runs"), tuned={1: {"bper": {"factors": 7}}})
+    assert [lab.make(Job("bper-j", split)).factors for split in (0, 1)] == [20, 7]
+
+
+def test_a_configuration_of_one_split_is_named_where_others_of_the_data_are_measured(
+    parts: list[Split], tmp_path: Path
+) -> None:
+    data = parts[0].data.digest()
+    for name, about in (("bper", {"data": data}), ("pitf", {"data": "other"}), ("cd", {})):
+        document = {"model": name, "parameters": {}, "about": about}
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    assert of_same_data(tmp_path, data) == ["bper"]
+
+
+@pytest.mark.parametrize("kind", ["item", "item-all"])
+def test_the_table_of_methods_ranks_candidates_as_compare_does(parts: list[Split], tmp_path: Path, kind: str) -> None:
+    lab = Lab("small", parts[:1], Cache(tmp_path), models=["pop", "share"], candidates=kind)
+    lab.run(ranking.jobs(lab))
+    found = ranking.comparison(lab)
+    mu = lab.facts(Job("share", 0, candidates=kind))["mu"]
+    expected = compare({"pop": POP(), "share": SHARE(mu=mu)}, parts[0], candidates=kind, baseline=found.baseline)
+    for row, other in zip(found.rows, expected.rows, strict=True):
+        assert row.mean("ndcg") == other.mean("ndcg")
+        assert row.evaluations[0].reach == other.evaluations[0].reach
+    assert found.p_values("ndcg") == expected.p_values("ndcg")
+
+
+def test_mu_is_chosen_by_a_model_that_has_not_learned_from_validation(parts: list[Split], tmp_path: Path) -> None:
+    lab = Lab("small", parts[:1], Cache(tmp_path), models=["share"])
+    chosen = lab.facts(Job("share", 0))["mu"]
+    assert chosen == choose_mu(SHARE().fit(parts[0].train), parts[0].validation)
+
+
+def test_deviations_in_pictures_are_those_of_a_sample() -> None:
+    values = np.array([[1.0, 2.0], [3.0, np.nan], [8.0, 4.0]])
+    found = Line("x", [0, 1], values).deviation
+    assert found == pytest.approx([values[:, 0].std(ddof=1), np.array([2.0, 4.0]).std(ddof=1)])
+    assert Line("x", [0, 1], values[:1]).deviation.tolist() == [0, 0]

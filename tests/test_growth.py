@@ -99,7 +99,7 @@ def test_partial_fit_counts_what_is_known_once(split: Split) -> None:
     grown = model.partial_fit(said, epochs=1).catalog_
     assert grown.popularity.tolist() == [*before.popularity.tolist(), 1, 1]
     assert grown.user_items.counts.max() == 1
-    assert len(grown.user_items.indices) == split.train.records
+    assert len(grown.user_items.indices) == split.training.records
 
 
 def test_a_model_says_that_it_has_taken_in_further_data(split: Split, data: Triplets) -> None:
@@ -273,7 +273,7 @@ def test_a_digest_changes_with_all_that_answers_come_from(split: Split) -> None:
     seen.add(model.digest())
     model.item_factors_ = model.item_factors_ + np.float32(1)
     seen.add(model.digest())
-    model.fold_in(split.validation)
+    model.fold_in(split.test)
     seen.add(model.digest())
     assert len(seen) == 4
 

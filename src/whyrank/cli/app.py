@@ -63,6 +63,7 @@ EXPANSION = 100.0  # as in whyrank.data.compressed, which would take long to imp
 MaxExpansion = Annotated[
     float, typer.Option(help="How many times larger a compressed file may become; 64 MB are always allowed.")
 ]
+Trim = Annotated[bool, typer.Option("--trim", help="Take blanks around ids away.")]
 Seed = Annotated[int, typer.Option(help="Every random choice comes from it.")]
 Threads = Annotated[
     int | None, typer.Option(help="Threads; all cores unless given. They never change the result.", min=1)
@@ -207,6 +208,7 @@ def read_data(
     number: int = 1,
     rating_range: str | None = None,
     max_expansion: float = EXPANSION,
+    trim: bool = False,
 ) -> Triplets:
     """Read triplets as every command does, and say what was skipped."""
     from whyrank.data import read
@@ -222,6 +224,7 @@ def read_data(
         number=number,
         rating_range=parse_range(rating_range),
         max_expansion=max_expansion,
+        trim=trim,
     )
     report_problems(problems)
     return triplets

@@ -19,6 +19,7 @@ from whyrank.cli.app import (
     RatingRange,
     RayAddress,
     Seed,
+    Trim,
     command,
     console,
     note,
@@ -42,6 +43,7 @@ def describe_command(
     on_error: OnErrorOption = "raise",
     rating_range: RatingRange = None,
     max_expansion: MaxExpansion = EXPANSION,
+    trim: Trim = False,
     examples: Annotated[int, typer.Option(help="How many example explanations.")] = 5,
     seed: Seed = 0,
     number: Number = 1,
@@ -50,7 +52,9 @@ def describe_command(
     """Describe a data set: sizes, density, long tails, examples."""
     from whyrank.data.describe import describe
 
-    description = describe(read_data(data, columns, on_error, number, rating_range, max_expansion), examples, seed)
+    description = describe(
+        read_data(data, columns, on_error, number, rating_range, max_expansion, trim), examples, seed
+    )
     if json:
         print_json(description.as_dict())
         return
@@ -106,11 +110,21 @@ def split_command(
     data: Data,
     output: Annotated[Path, typer.Option("-o", "--output", help="The split folder to write.")],
     repeats: Annotated[int, typer.Option(help="How many splits, each with randomness of its own.", min=1)] = 1,
-    test: Annotated[float, typer.Option(help="Share of records in test.")] = 0.3,
-    validation: Annotated[float, typer.Option(help="Share of training records held out for validation.")] = 0.1,
+    test: Annotated[float | None, typer.Option(help="Share of records in test; 0.3 unless given.")] = None,
+    validation: Annotated[
+        float | None, typer.Option(help="Share of training records held out for validation; 0.1 unless given.")
+    ] = None,
     method: Annotated[
-        str, typer.Option(help="random (the paper's), time (latest records are the test) or hash (by ids alone).")
+        str,
+        typer.Option(
+            help="random (the paper's), time (latest records are the test), leave-last (each user's latest records, "
+            "StaR's) or hash (by ids alone)."
+        ),
     ] = "random",
+    last: Annotated[
+        int | None,
+        typer.Option(help="Of leave-last: records of a user in test, and as many in validation; 1 unless given."),
+    ] = None,
     min_user_pairs: Annotated[int, typer.Option(help="Keep users with at least so many pairs.")] = 1,
     min_item_pairs: Annotated[int, typer.Option(help="Keep items with at least so many pairs.")] = 1,
     min_uses: Annotated[int, typer.Option(help="Keep explanations used at least so often.")] = 1,
@@ -118,13 +132,14 @@ def split_command(
     on_error: OnErrorOption = "raise",
     rating_range: RatingRange = None,
     max_expansion: MaxExpansion = EXPANSION,
+    trim: Trim = False,
     seed: Seed = 0,
     ray: RayAddress = None,
     json: Json = False,
 ) -> None:
     """Split records into training, validation and test, as the paper does, into a folder that travels alone."""
     from whyrank.data import splits, write_splits
-    from whyrank.data.split import MARKER, SplitInfo, is_split
+    from whyrank.data.split import MARKER, TEST, VALIDATION, SplitInfo, is_split
 
     if is_split(data):
         raise ParameterError(
@@ -136,13 +151,14 @@ def split_command(
             raise ParameterError("--ray splits file by file: use --method hash, one repeat and no least numbers")
         if rating_range is not None:
             raise ParameterError("--rating-range is for splits on one machine; --ray copies ratings as they are")
-        info = SplitInfo(method=method, seed=seed, test=test, validation=validation, number=1)
+        shares = (TEST if test is None else test, VALIDATION if validation is None else validation)
+        info = SplitInfo(method=method, seed=seed, test=shares[0], validation=shares[1], number=1)
         split_on_cluster(data, output, info, ray, columns, json)
         return
-    triplets = read_data(data, columns, on_error, 1, rating_range, max_expansion)
+    triplets = read_data(data, columns, on_error, 1, rating_range, max_expansion, trim)
     if max(min_user_pairs, min_item_pairs, min_uses) > 1:
         triplets = triplets.filtered(user_pairs=min_user_pairs, item_pairs=min_item_pairs, explanation_uses=min_uses)
-    parts = splits(triplets, repeats, seed=seed, test=test, validation=validation, method=method)  # type: ignore[arg-type]
+    parts = splits(triplets, repeats, seed=seed, test=test, validation=validation, method=method, last=last)  # type: ignore[arg-type]
     write_splits(parts, output)
     counts = {
         name: [len(getattr(part, f"{name}_records")) for part in parts] for name in ("train", "validation", "test")
@@ -176,6 +192,7 @@ def convert_command(
     on_error: OnErrorOption = "raise",
     rating_range: RatingRange = None,
     max_expansion: MaxExpansion = EXPANSION,
+    trim: Trim = False,
     json: Json = False,
 ) -> None:
     """Write a data set in another form: CSV, TSV, JSON lines, Parquet (.gz, .zst) or an EXTRA folder."""
@@ -183,7 +200,7 @@ def convert_command(
 
     if form not in ("auto", "extra", "extra-text"):
         raise ParameterError(f"--form is {form!r}; use auto, extra or extra-text")
-    triplets = read_data(data, columns, on_error, 1, rating_range, max_expansion)
+    triplets = read_data(data, columns, on_error, 1, rating_range, max_expansion, trim)
     write(triplets, output, form)  # type: ignore[arg-type]
     if json:
         print_json({"output": output, "triplets": len(triplets), "records": triplets.records})

@@ -26,6 +26,7 @@ from whyrank.cli.app import (
     told_if_interrupted,
     workers_at,
 )
+from whyrank.cli.measure import Candidates
 from whyrank.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -46,8 +47,10 @@ def experiment_command(
     models: Annotated[str | None, typer.Option(help="Model ids, separated by commas.")] = None,
     config: Annotated[Path | None, typer.Option(help="A folder of configurations that `whyrank tune` wrote.")] = None,
     tune: Annotated[
-        int, typer.Option(help="First tune each model with so many trials on validation of split 1.", min=0)
+        int,
+        typer.Option(help="First tune each model for every split, with so many trials on its validation part.", min=0),
     ] = 0,
+    candidates: Candidates = "pool",
     pairs: Annotated[list[str] | None, typer.Option("--pair", help="A case to show: --pair user,item.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Where runs are kept; OUTPUT/runs unless given.")] = None,
     seed: Seed = 0,
@@ -64,20 +67,31 @@ def experiment_command(
 ) -> None:
     """Make the paper's tables and figures, and more, from any data set; what was run before is not run again."""
     from whyrank.experiments.cache import Cache
-    from whyrank.experiments.lab import Lab, read_configs
+    from whyrank.experiments.lab import Lab, of_same_data, read_configs, read_tuned
     from whyrank.experiments.suite import names_of, run, tune_first
     from whyrank.experiments.workers import processes
 
     names = names_of(name)
+    if candidates != "pool" and "ranking" not in names:
+        raise ParameterError("--candidates is for the experiment ranking; others rank the whole pool")
+    given = config if config is not None and (config.exists() or not tune) else None
     lab = Lab(
         name=data.resolve().name.split(".")[0],
         splits=read_or_draw(data, splits, seed, columns),
         cache=Cache(cache or output / "runs"),
-        configs=read_configs(config if config is None or config.exists() or not tune else None),
+        configs=read_configs(given),
+        candidates=candidates,  # type: ignore[arg-type]
         models=models.lower().split(",") if models else None,
         pairs=[_pair(text) for text in pairs or []],
         threads=threads,
     )
+    if given is not None:
+        lab.tuned = read_tuned(given, len(lab.splits))
+        if len(lab.splits) > 1 and (same := of_same_data(given, lab.data.digest())):
+            note(
+                f"{', '.join(same)}: tuned on one split of these data, whose validation records may be test records of "
+                "others; --tune tunes for every split"
+            )
     if jobs is None:
         jobs = 1 if lab.data.records > LARGE else threads or os.cpu_count() or 1
     with ExitStack() as stack:

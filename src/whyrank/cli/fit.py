@@ -22,6 +22,7 @@ from whyrank.cli.app import (
     RayAddress,
     StoreUrl,
     Threads,
+    Trim,
     command,
     new_problems,
     note,
@@ -58,6 +59,7 @@ def fit_command(
     on_error: OnErrorOption = "raise",
     rating_range: RatingRange = None,
     max_expansion: MaxExpansion = EXPANSION,
+    trim: Trim = False,
     number: Number = 1,
     ray: RayAddress = None,
     store: StoreUrl = None,
@@ -77,7 +79,7 @@ def fit_command(
     if plan:
         from whyrank.cluster.plan import plan_fit
 
-        triplets = read_data(data, columns, on_error, number, rating_range, max_expansion)
+        triplets = read_data(data, columns, on_error, number, rating_range, max_expansion, trim)
         planned = plan_fit(chosen, triplets, machines, cores)
         if json:
             print_json(planned.as_dict())
@@ -94,7 +96,10 @@ def fit_command(
         return
     warn_first_run()
     split = read_split(data, number) if is_split(data) else None
-    triplets = split.train if split else read_data(data, columns, on_error, number, rating_range, max_expansion)
+    if split:
+        triplets = chosen.parts_of(split)[0]
+    else:
+        triplets = read_data(data, columns, on_error, number, rating_range, max_expansion, trim)
     checkpoint = output.parent / f".{output.name}.checkpoint"
     if checkpoint.exists() and not resume:
         note("an earlier run was interrupted; this one begins anew, --resume would have gone on from there")
@@ -182,10 +187,10 @@ def fit_on_cluster(
         if is_parquet_folder(data):
             parts = ingest(cluster, data, place, max(PARTS, cluster.cpus), parse_columns(columns))
         elif is_split(data):
-            split = read_split(data, number)
-            parts = put_data(split.train, place)
-            if split.validation.records:
-                validation = put_data(split.validation, Store(f"{place.url}/validation"))
+            learned, held = model.parts_of(read_split(data, number))
+            parts = put_data(learned, place)
+            if held is not None and held.records:
+                validation = put_data(held, Store(f"{place.url}/validation"))
         else:
             parts = put_data(read_data(data, columns, on_error, number), place)
         run = Run(threads=threads, monitors=(bar_monitor(bar, model.id), history), resume=resume)

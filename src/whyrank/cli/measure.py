@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
     from whyrank.evaluation import Evaluation
     from whyrank.models.base import Model
 
+Candidates = Annotated[
+    str,
+    typer.Option(
+        help="What is ranked for a pair: pool (everything, the paper's), item (what the training part says about the "
+        "item) or item-all (what anybody ever said about it, test included; StaR's)."
+    ),
+]
 At = Annotated[int, typer.Option("--k", "-k", help="Length of the lists that are measured.", min=1)]
 
 
@@ -36,6 +44,7 @@ def evaluate_command(
     split: SplitFolder,
     k: At = 10,
     part: Annotated[str, typer.Option(help="test or validation.")] = "test",
+    candidates: Candidates = "pool",
     save: Annotated[
         bool, typer.Option("--save", help="Keep the figures in the model folder, with a curve over mu, for the page.")
     ] = False,
@@ -52,6 +61,7 @@ def evaluate_command(
     from whyrank.artifacts import add_report
     from whyrank.data import read_split
     from whyrank.evaluation import evaluate
+    from whyrank.evaluation.comparison import reach_text
     from whyrank.experiments.record import alpha_curve, record
     from whyrank.models import load
 
@@ -59,9 +69,17 @@ def evaluate_command(
         raise ParameterError(f"--part is {part!r}; use test or validation")
     if alpha is not None and not save:
         raise ParameterError("--alpha is kept with the figures; give --save, too")
+    if save and candidates != "pool":
+        raise ParameterError("--save keeps figures over the whole pool; leave --candidates out")
     fitted, whole = load(model), read_split(split, number)
     measured = getattr(whole, part)
-    result = evaluate(fitted, whole if part == "test" else measured, k, threads=threads)
+    result = evaluate(
+        fitted,
+        whole if part == "test" else whole.inner,
+        k,
+        candidates=candidates,  # type: ignore[arg-type]
+        threads=threads,
+    )
     if save:
         parts = record(fitted, measured, result, threads)
         add_report(model, parts if alpha is None else parts | {"alpha_curve": alpha_curve(alpha, fitted)})
@@ -84,6 +102,8 @@ def evaluate_command(
             ]
         table.add_row(*row)
     console().print(table)
+    if result.reach:
+        note(reach_text(result.candidates, result.reach))
     note(f"ranked in {result.seconds:.2f} s")
 
 
@@ -98,7 +118,14 @@ def compare_command(
     baseline: Annotated[
         str | None, typer.Option(help="Which model others are tested against; the second best.")
     ] = None,
-    test: Annotated[str, typer.Option(help="student (the paper's), wilcoxon or randomization.")] = "student",
+    test: Annotated[
+        str,
+        typer.Option(
+            help="Of one split: student, wilcoxon or randomization, all clustered by user. Several splits have the "
+            "corrected resampled t-test."
+        ),
+    ] = "student",
+    candidates: Candidates = "pool",
     number: Annotated[
         int | None, typer.Option("--number", help="One split of the folder; all of them unless given.")
     ] = None,
@@ -125,7 +152,16 @@ def compare_command(
         def tell(name: str, count: int) -> None:
             bar.update(task, description=f"{name}, split {count}", advance=1)
 
-        result = compare(chosen, parts, k, baseline=baseline, test=test, run=Run(threads=threads), progress=tell)
+        result = compare(
+            chosen,
+            parts,
+            k,
+            baseline=baseline,
+            test=test,
+            candidates=candidates,  # type: ignore[arg-type]
+            run=Run(threads=threads),
+            progress=tell,
+        )
     for row in result.rows:
         _warn_of_known(row.name, row.evaluations[0])
     if json:
@@ -159,8 +195,8 @@ def _warn_of_known(name: str, result: Evaluation) -> None:
 
 
 def _shown(name: str, value: float) -> str:
-    return f"{value:.2f} bits" if name == "novelty" else _percent(value)
+    return f"{value:.2f} bits" if name == "novelty" and not math.isnan(value) else _percent(value)
 
 
 def _percent(value: float | None) -> str:
-    return "" if value is None else f"{value * 100:.3f} %"
+    return "" if value is None else "-" if math.isnan(value) else f"{value * 100:.3f} %"

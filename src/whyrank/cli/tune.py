@@ -24,6 +24,7 @@ from whyrank.cli.app import (
     told_if_interrupted,
     workers_at,
 )
+from whyrank.cli.measure import Candidates
 from whyrank.errors import ParameterError
 
 TRIALS = 40
@@ -38,6 +39,7 @@ def tune_command(
     seconds: Annotated[float | None, typer.Option(help="Start no trial after so many seconds.", min=0)] = None,
     sampler: Annotated[str, typer.Option(help="tpe, or grid (the paper's).")] = "tpe",
     space: Annotated[Path | None, typer.Option(help="A search space of your own, a JSON file.")] = None,
+    candidates: Candidates = "pool",
     number: Number = 1,
     seed: Seed = 0,
     threads: Threads = None,
@@ -82,6 +84,7 @@ def tune_command(
             threads=threads,
             tell=tell,
             workers=workers,
+            candidates=candidates,  # type: ignore[arg-type]
         )
         found.write(output)
     if json:

@@ -11,6 +11,7 @@ import polars as pl
 from whyrank.data.columns import bad_rows
 from whyrank.data.compressed import EXPANSION
 from whyrank.data.extra import is_extra, read_extra, write_extra
+from whyrank.data.foreign import read_foreign, trimmed
 from whyrank.data.problems import OnError, Problems, located
 from whyrank.data.ratings import Range, checked_range
 from whyrank.data.split import is_split, read_split
@@ -33,6 +34,7 @@ def read(
     number: int = 1,
     rating_range: Range | None = None,
     max_expansion: float = EXPANSION,
+    trim: bool = False,
 ) -> Triplets:
     """Read triplets from a data file, a folder of Parquet files, an EXTRA, mined or split folder (its training part).
 
@@ -41,6 +43,8 @@ def read(
     `columns={"user": "reviewerID"}`; integers are for files without a header: `columns={"user": 0, "item": 1,
     "explanation": 2}`. A record is a (user, item) pair unless a column says which rows make one:
     `columns={"record": "review_id"}`. `on_error="skip"` skips bad rows and logs how many.
+    Files of other projects are recognized: RecBole's atomic files (.inter, with a column of type token_seq), StaR's
+    dataset_vC.csv, and MovieLens' tags.dat (user::item::tag::time). `trim` takes blanks around ids away.
     `number` picks one of a split folder's repetitions. `rating_range` is the scale of ratings, recognised from them
     unless given; those outside of it are taken as unknown. A compressed file that grows more than `max_expansion`
     times is refused.
@@ -49,7 +53,7 @@ def read(
     problems = on_error if isinstance(on_error, Problems) else Problems(on_error)
     if not path.exists():
         raise DataError("no such file or folder", path=path)
-    how = HowToRead(columns, problems, checked_range(rating_range), max_expansion)
+    how = HowToRead(columns, problems, checked_range(rating_range), max_expansion, trim)
     triplets = _read_folder(path, how, number) if path.is_dir() else _read_file(path, how)
     if problems.skipped and problems is not on_error:
         log.warning("%s: %s", path, problems.summary())
@@ -71,6 +75,7 @@ class HowToRead(NamedTuple):
     problems: Problems
     rating_range: Range | None = None
     max_expansion: float = EXPANSION
+    trim: bool = False
 
 
 def _read_folder(folder: Path, how: HowToRead, number: int) -> Triplets:
@@ -80,12 +85,18 @@ def _read_folder(folder: Path, how: HowToRead, number: int) -> Triplets:
         return read_split(folder, number).train
     if is_extra(folder):
         return read_extra(folder, how.problems, how.rating_range)
+    if (folder / "dataset_vC.csv").is_file():  # StaR's, with paraphrases merged
+        return _read_file(folder / "dataset_vC.csv", how)
     if (folder / "triplets.parquet").is_file():
         return _read_file(folder / "triplets.parquet", how._replace(columns=None))
     if is_parquet_folder(folder):
-        tables = [read_rows(file, how.columns, how.problems) for file in parquet_files(folder)]
+        tables = [read_rows(file, how.columns, how.problems, trim=how.trim) for file in parquet_files(folder)]
         return _interned(pl.concat(tables, how="diagonal_relaxed"), folder, how)
-    raise DataError("no data in this folder", path=folder, expected="IDs.pickle, IDs.txt, split.json or .parquet files")
+    raise DataError(
+        "no data in this folder",
+        path=folder,
+        expected="IDs.pickle, IDs.txt, split.json, dataset_vC.csv or .parquet files",
+    )
 
 
 def is_parquet_folder(path: Path) -> bool:
@@ -100,15 +111,23 @@ def parquet_files(folder: Path) -> list[Path]:
 
 
 def _read_file(path: Path, how: HowToRead) -> Triplets:
-    return _interned(read_rows(path, how.columns, how.problems, how.max_expansion), path, how)
+    return _interned(read_rows(path, how.columns, how.problems, how.max_expansion, how.trim), path, how)
 
 
 def read_rows(
-    path: Path, columns: Columns | None, problems: Problems, max_expansion: float = EXPANSION
+    path: Path,
+    columns: Columns | None,
+    problems: Problems,
+    max_expansion: float = EXPANSION,
+    trim: bool = False,
 ) -> pl.DataFrame:
     """The rows of one file, not yet interned; a column `record` only where `columns` names one."""
     wanted = (*COLUMNS, "record") if "record" in (columns or ()) else COLUMNS
-    table = read_table(path, wanted, columns, problems, max_expansion)
+    table = read_foreign(path, columns, problems, max_expansion)
+    if table is None:
+        table = read_table(path, wanted, columns, problems, max_expansion)
+    if trim:
+        table = trimmed(table)
     for name in ("user", "item", "explanation", *wanted[len(COLUMNS) :]):
         if name not in table.columns:
             source = (columns or {}).get(name, name)

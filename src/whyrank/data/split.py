@@ -1,4 +1,4 @@
-"""Splits of records into training, validation and test: the paper's protocol, a time-ordered one, and their folder."""
+"""Splits of records into training, validation and test: at random, by time, each user's last ones; and their folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypedDict, Unpack
+from typing import Literal, NotRequired, TypedDict, Unpack, get_args
 
 import numpy as np
 import polars as pl
@@ -27,16 +27,18 @@ from whyrank.kernels.rng import hash_records, key_of
 log = logging.getLogger("whyrank")
 FORMAT = 1
 OWN = r"split\.json|triplets\.parquet|[1-9][0-9]*/(train|validation|test)\.index"
-Method = Literal["random", "time", "hash"]
+Method = Literal["random", "time", "leave-last", "hash"]
+TEST, VALIDATION = 0.3, 0.1  # shares, the paper's
 Records = NDArray[np.int64]
 
 
 class Shares(TypedDict, total=False):
     """How records are divided, see `split_records`."""
 
-    test: float
-    validation: float
+    test: float | None
+    validation: float | None
     method: Method
+    last: int | None
 
 
 class SplitInfo(TypedDict):
@@ -47,6 +49,7 @@ class SplitInfo(TypedDict):
     test: float
     validation: float
     number: int
+    last: NotRequired[int]  # of leave-last: records of a user in each part; `test` and `validation` are what came out
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,6 +87,12 @@ class Split:
         train, validation, test = (f"{len(part):,}" for part in parts)
         return f"Split({train} train, {validation} validation, {test} test records; seed {self.info['seed']})"
 
+    @cached_property
+    def inner(self) -> Split:
+        """The same protocol one level down: `train` to learn from, `validation` to measure on, no test record."""
+        nothing = np.empty(0, np.int64)
+        return replace(self, validation_records=nothing, test_records=self.validation_records)
+
     def thinned(self, share: float) -> Split:
         """Training (with validation) cut down to `share` of all records, the test part untouched (sparsity experiment).
 
@@ -112,31 +121,48 @@ def split_records(
     triplets: Triplets,
     *,
     seed: int = 0,
-    test: float = 0.3,
-    validation: float = 0.1,
+    test: float | None = None,
+    validation: float | None = None,
     method: Method = "random",
+    last: int | None = None,
     number: int = 1,
     warn: bool = True,
 ) -> Split:
-    """Divide records 70/30 into training and test, and draw 10% of training for validation.
+    """Divide records into training and test, and draw a part of training for validation.
 
+    `test` is the share of records in test (0.3 unless given), `validation` that of the others (0.1).
     `method="random"` is the paper's: every user, item and explanation keeps at least one record in training (and in
     the part of it that is not validation); where that needs more than 70%, training is larger. `method="time"` puts
     the latest records into test and the latest of the rest into validation; users, items and explanations may be cold
-    there. `method="hash"` looks at nothing but a record's own ids, so that data in many places is split alike; shares
-    are met on average, and what is rare may be cold.
+    there. `method="leave-last"` takes no shares: the `last` latest records of every user (1 unless given) are the
+    test, and as many before them validation, which is StaR's leave-last-two. The first record of a user always stays
+    in training: somebody with one record is in no other part, and validation gets what training and test leave.
+    Records of the same time are put in an order drawn by the seed, those without a time come first; items and
+    explanations may be cold. `method="hash"` looks at nothing but a record's own ids, so that data in many places is
+    split alike; shares are met on average, and what is rare may be cold.
+
+    Raises ParameterError for shares and methods that do not exist, DataError where times are needed and missing.
+
+    >>> from whyrank.data.simulate import simulate
+    >>> data = simulate("small", users=20, items=9, records=90, triplets=120, seed=0)
+    >>> data.split(method="leave-last", last=1).info["last"]
+    1
     """
+    if method not in get_args(Method):
+        raise ParameterError(f"method is {method!r}; use one of {', '.join(get_args(Method))}")
+    if method == "leave-last":
+        return _leave_last(triplets, seed, test, validation, 1 if last is None else last, number, warn)
+    if last is not None:
+        raise ParameterError(f"last is for method='leave-last'; method is {method!r}, which takes test and validation")
+    test, validation = TEST if test is None else test, VALIDATION if validation is None else validation
     for name, share in (("test", test), ("validation", validation)):
         if not 0 <= share < 1:
             raise ParameterError(f"{name} is {share}; use a share from 0 to below 1")
-    if method not in ("random", "time", "hash"):
-        raise ParameterError(f"method is {method!r}; use 'random', 'time' or 'hash'")
     info = SplitInfo(method=method, seed=seed, test=test, validation=validation, number=number)
     if method == "hash":
         user, item = id_hashes(triplets.users.ids)[triplets.record_user], id_hashes(triplets.items.ids)
         parts = hashed_parts(user, item[triplets.record_item], info)
-        train, held_out, rest = (np.flatnonzero(parts == part) for part in range(3))
-        return Split(triplets, train, held_out, rest, info)
+        return _by_part(triplets, parts, info)
     order, cover = _by_time(triplets) if method == "time" else _at_random(triplets, seed, number)
     training = max(triplets.records - round(test * triplets.records), int(cover))
     held = min(round(validation * training), training - int(cover))
@@ -147,16 +173,58 @@ def split_records(
     return made
 
 
+def _by_part(triplets: Triplets, parts: NDArray[np.uint8], info: SplitInfo) -> Split:
+    """A split from the part of every record: 0 train, 1 validation, 2 test."""
+    train, held_out, rest = (np.flatnonzero(parts == part) for part in range(3))
+    return Split(triplets, train, held_out, rest, info)
+
+
+def _leave_last(
+    triplets: Triplets, seed: int, test: float | None, validation: float | None, last: int, number: int, warn: bool
+) -> Split:
+    """The last records of every user to test, those before them to validation."""
+    if test is not None or validation is not None:
+        raise ParameterError("leave-last takes last, the records of a user, instead of shares for test and validation")
+    if last < 1:
+        raise ParameterError(f"last is {last}; use a whole number, at least 1")
+    if triplets.time is None:
+        raise DataError("a split by each user's last records needs times", column="time", expected="a time column")
+    drawn = np.random.default_rng([seed, number]).permutation(triplets.records)
+    order = np.lexsort((drawn, triplets.time, triplets.record_user))
+    users = triplets.record_user[order]
+    count = np.bincount(users, minlength=len(triplets.users))
+    after = np.cumsum(count)[users] - np.arange(1, len(order) + 1)  # how many records of the user come later
+    first = after == count[users] - 1
+    parts = np.empty(triplets.records, np.uint8)
+    parts[order] = np.where(first, 0, np.where(after < last, 2, np.where(after < 2 * last, 1, 0)))
+    shares = [float((parts == part).mean()) for part in (2, 1)]
+    validation_share = shares[1] / max(1 - shares[0], 1e-9)
+    info = SplitInfo(
+        method="leave-last", seed=seed, test=shares[0], validation=validation_share, number=number, last=last
+    )
+    few, known = int(((count > 0) & (count < 2 * last + 1)).sum()), int((count > 0).sum())
+    if warn and number == 1 and few:
+        log.warning(
+            "%s of %s users have fewer than %s records, too few for %s in test, as many in validation and one in "
+            "training: %s of them are not tested at all; to leave them out, keep users with enough "
+            "(--min-user-pairs %s, or filtered(user_pairs=%s))",
+            *(f"{few:,}", f"{known:,}", 2 * last + 1, last, f"{int((count == 1).sum()):,}", 2 * last + 1, 2 * last + 1),
+        )
+    return _by_part(triplets, parts, info)
+
+
 def _warn_of_shares(made: Split) -> None:
     """Say what a split gives instead of the shares that were asked for."""
-    test, held = len(made.test_records), len(made.validation_records)
-    wanted = round(made.info["test"] * made.data.records)
-    wanted_held = round(made.info["validation"] * (made.data.records - wanted))
+    test, held, records = len(made.test_records), len(made.validation_records), made.data.records
+    wanted = round(made.info["test"] * records)
+    wanted_held = round(made.info["validation"] * (records - wanted))
     if test < wanted or held < wanted_held:
         log.warning(
             "the split has %s test and %s validation records, not %s and %s: every user, item and explanation keeps a "
-            "record in training; filter rare ones, or split by time or by hash",
+            "record in training, so that at most %.1f%% can be in test and validation; filter rare ones "
+            "(split --min-user-pairs, --min-item-pairs, --min-uses), or split by time, leave-last or hash",
             *(f"{count:,}" for count in (test, held, wanted, wanted_held)),
+            100 * (test + held) / max(records, 1),
         )
 
 
@@ -174,8 +242,16 @@ def hashed_parts(user: NDArray[np.uint64], item: NDArray[np.uint64], info: Split
 
 
 def splits(triplets: Triplets, repeats: int = 5, *, seed: int = 0, **shares: Unpack[Shares]) -> list[Split]:
-    """The protocol repeated: splits 1 to `repeats`, each with randomness of its own derived from `seed`."""
-    return [split_records(triplets, seed=seed, number=number, **shares) for number in range(1, repeats + 1)]
+    """The protocol repeated: splits 1 to `repeats`, each with randomness of its own derived from `seed`.
+
+    Raises ParameterError where nothing is random, as in a split by time: repeats would all be the same.
+    """
+    found = [split_records(triplets, seed=seed, number=number, **shares) for number in range(1, repeats + 1)]
+    if repeats > 1 and np.array_equal(found[0].test_records, found[1].test_records) and len(found[0].test_records):
+        raise ParameterError(
+            f"repeats is {repeats}, but method={found[0].info['method']!r} gives the same split every time; use 1"
+        )
+    return found
 
 
 def is_split(folder: Path) -> bool:
@@ -284,13 +360,16 @@ def _indexed(folder: Path, data: Triplets, number: int, info: SplitInfo) -> Spli
 
 def _info(document: dict[str, object]) -> SplitInfo:
     """What a split.json says of one split, checked."""
-    return SplitInfo(
+    info = SplitInfo(
         method=str(document["method"]),
         seed=int(str(document["seed"])),
         test=float(str(document["test"])),
         validation=float(str(document["validation"])),
         number=int(str(document["number"])),
     )
+    if "last" in document:
+        info["last"] = int(str(document["last"]))
+    return info
 
 
 def _extra_split(folder: Path, data: Triplets, number: int) -> Split:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 
 from whyrank.data.split import Split
 from whyrank.errors import ParameterError
+from whyrank.evaluation.candidates import Kind, check_kind
 from whyrank.evaluation.evaluator import Evaluation, evaluate
-from whyrank.evaluation.significance import TESTS
+from whyrank.evaluation.significance import TESTS, holm, resampled
 from whyrank.models.base import Model
 from whyrank.training import Run
 
@@ -37,61 +39,94 @@ class Row:
         """The mean of each split."""
         return np.array([each.explanation.get(metric, np.nan) for each in self.evaluations])
 
-    def per_pair(self, metric: str) -> NDArray[np.float64]:
-        """The value of each test pair of every split."""
-        return np.concatenate([each.per_pair[metric] for each in self.evaluations])
+    def mean(self, metric: str) -> float:
+        """Over the splits that have a figure; NaN where none has."""
+        known = self.values(metric)[~np.isnan(self.values(metric))]
+        return float(known.mean()) if len(known) else math.nan
+
+    def deviation(self, metric: str) -> float:
+        """Over splits, with n - 1; NaN where there is only one."""
+        known = self.values(metric)[~np.isnan(self.values(metric))]
+        return float(known.std(ddof=1)) if len(known) > 1 else math.nan
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Rows of models; `baseline` is the one that others are tested against."""
+    """Rows of models; `baseline` is the one that others are tested against.
+
+    `ratio` is the number of test records over that of training records, for tests over several splits.
+    """
 
     rows: list[Row]
     k: int
     baseline: str
     test: str = "student"
+    ratio: float = 3 / 7
 
     @property
     def splits(self) -> int:
         return len(self.rows[0].evaluations)
+
+    @property
+    def pairs(self) -> int:
+        return sum(each.pairs for each in self.rows[0].evaluations)
 
     def row(self, name: str) -> Row:
         return next(row for row in self.rows if row.name == name)
 
     def best(self, metric: str) -> str:
         """The name of the model with the highest mean."""
-        return max(self.rows, key=lambda row: float(np.nan_to_num(row.values(metric).mean(), nan=-np.inf))).name
+        return max(self.rows, key=lambda row: -math.inf if math.isnan(row.mean(metric)) else row.mean(metric)).name
 
     def p_value(self, name: str, metric: str = "ndcg_paper", against: str | None = None) -> float:
-        """Paired over all test pairs of all splits."""
-        return TESTS[self.test](self.row(name).per_pair(metric), self.row(against or self.baseline).per_pair(metric))
+        """Of one split: paired over its pairs, clustered by user (`test`). Of several: the corrected resampled t-test.
+
+        Of this one comparison alone; `p_values` corrects for all models of the table.
+        """
+        ours, theirs = self.row(name), self.row(against or self.baseline)
+        if self.splits > 1:
+            return resampled(ours.values(metric), theirs.values(metric), self.ratio)
+        one, other = ours.evaluations[0], theirs.evaluations[0]
+        return TESTS[self.test](one.per_pair[metric], other.per_pair[metric], one.users)
+
+    def p_values(self, metric: str = "ndcg_paper") -> dict[str, float]:
+        """Of every model against the baseline, with Holm's correction for their number."""
+        names = [row.name for row in self.rows if row.name != self.baseline]
+        return dict(zip(names, holm([self.p_value(name, metric) for name in names]), strict=True))
 
     def improvement(self, name: str, metric: str = "ndcg_paper") -> float:
-        """Relative to the baseline, as a fraction."""
-        theirs = float(self.row(self.baseline).values(metric).mean())
-        return float(self.row(name).values(metric).mean()) / theirs - 1 if theirs else float("inf")
+        """Relative to the baseline, as a fraction; NaN where the baseline has nothing."""
+        theirs = self.row(self.baseline).mean(metric)
+        return self.row(name).mean(metric) / theirs - 1 if theirs else math.nan
 
     def as_dict(self) -> dict[str, object]:
-        """For machines: fractions, deviations over splits, p-values and improvements against the baseline."""
+        """For machines: fractions, deviations over splits, p-values and improvements against the baseline.
+
+        `p_value` is that of the comparison alone, `p_holm` is corrected for the number of models; what was not
+        measured is None.
+        """
+        corrected = {metric: self.p_values(metric) for metric in self.rows[0].evaluations[0].per_pair}
         return {
             "k": self.k,
             "splits": self.splits,
-            "pairs": sum(each.pairs for each in self.rows[0].evaluations),
+            "pairs": self.pairs,
+            "candidates": self.rows[0].evaluations[0].candidates,
+            "reach": _mean_of([each.reach for each in self.rows[0].evaluations]),
             "baseline": self.baseline,
-            "test": self.test,
-            "models": [self._row_dict(row) for row in self.rows],
+            "test": self.test if self.splits == 1 else "resampled",
+            "models": [self._row_dict(row, corrected) for row in self.rows],
         }
 
-    def _row_dict(self, row: Row) -> dict[str, object]:
+    def _row_dict(self, row: Row, corrected: Mapping[str, Mapping[str, float]]) -> dict[str, object]:
         metrics = row.evaluations[0].explanation
-        tested = row.evaluations[0].per_pair
         other = row.name != self.baseline
         return {
             "name": row.name,
-            "explanation": {metric: float(row.values(metric).mean()) for metric in metrics},
-            "deviation": {metric: float(row.values(metric).std()) for metric in metrics},
-            "p_value": {metric: self.p_value(row.name, metric) for metric in tested} if other else None,
-            "improvement": {metric: self.improvement(row.name, metric) for metric in tested} if other else None,
+            "explanation": {metric: _known(row.mean(metric)) for metric in metrics},
+            "deviation": {metric: _known(row.deviation(metric)) for metric in metrics},
+            "p_value": {metric: self.p_value(row.name, metric) for metric in corrected} if other else None,
+            "p_holm": {metric: values[row.name] for metric, values in corrected.items()} if other else None,
+            "improvement": {m: _known(self.improvement(row.name, m)) for m in corrected} if other else None,
             "recommendation": _mean_of([each.recommendation for each in row.evaluations]),
             "explanation_on_recommended": _mean_of([each.explanation_on_recommended for each in row.evaluations]),
             "training_seconds": float(np.mean(row.training_seconds)) if row.training_seconds else None,
@@ -105,30 +140,36 @@ class Comparison:
         headers = ["model", *(f"{short.get(metric, metric)}@{self.k} %" for metric in metrics)]
         headers += [f"vs {self.baseline}", "training"]
         bests = {metric: self.best(metric) for metric in metrics}
+        tested = [metric for metric in metrics if metric in self.rows[0].evaluations[0].per_pair]
+        corrected = {metric: self.p_values(metric) for metric in tested}
         texts, bold = [], []
         for row in self.rows:
-            texts.append([row.name, *(self._cell(row, metric) for metric in metrics), self._versus(row), _seconds(row)])
+            values = (self._cell(row, metric, corrected.get(metric, {})) for metric in metrics)
+            texts.append([row.name, *values, self._versus(row), _seconds(row)])
             bold.append([False, *(bests[metric] == row.name for metric in metrics), False, False])
         return headers, texts, bold
 
-    def _cell(self, row: Row, metric: str) -> str:
-        values = row.values(metric) * 100
-        deviation = f" ±{values.std():.2f}" if self.splits > 1 else ""
-        star = ""
-        if row.name != self.baseline and metric in row.evaluations[0].per_pair:
-            star = "*" if self.p_value(row.name, metric) < LEVEL else ""
-        return f"{values.mean():.3f}{deviation}{star}"
+    def _cell(self, row: Row, metric: str, corrected: Mapping[str, float]) -> str:
+        mean, deviation = 100 * row.mean(metric), 100 * row.deviation(metric)
+        if math.isnan(mean):
+            return "-"
+        spread = "" if math.isnan(deviation) else f" ±{deviation:.2f}"
+        return f"{mean:.3f}{spread}{'*' if corrected.get(row.name, 1.0) < LEVEL else ''}"
 
     def _versus(self, row: Row) -> str:
-        return "" if row.name == self.baseline else f"{self.improvement(row.name) * 100:+.1f}%"
+        change = self.improvement(row.name)
+        return "" if row.name == self.baseline or math.isnan(change) else f"{change * 100:+.1f}%"
 
     def note(self) -> str:
         """What the marks mean."""
-        pairs = sum(each.pairs for each in self.rows[0].evaluations)
         over = f"{self.splits} splits, " if self.splits > 1 else ""
+        how = "corrected resampled t-test over splits" if self.splits > 1 else f"paired, by user, {self.test}"
+        first = self.rows[0].evaluations[0]
+        reach = _mean_of([each.reach for each in self.rows[0].evaluations])
+        ranked = "" if reach is None else f"{reach_text(first.candidates, reach)}; "
         return (
-            f"{over}{pairs:,} test pairs; * differs from {self.baseline} with p < {LEVEL} (paired, {self.test}); "
-            "'vs' compares ndcg_paper"
+            f"{over}{self.pairs:,} test pairs; {ranked}* differs from {self.baseline} with p < {LEVEL} "
+            f"({how}, Holm's correction); 'vs' compares ndcg_paper"
         )
 
     def table(self, metrics: Sequence[str] = SHOWN) -> Table:
@@ -169,14 +210,24 @@ def compare(
     *,
     baseline: str | None = None,
     test: str = "student",
+    candidates: Kind = "pool",
     run: Run | None = None,
     progress: Callable[[str, int], None] | None = None,
 ) -> Comparison:
     """Measure models on the test parts of one or more splits.
 
-    With one split, fitted models are taken as they are. Models that are not fitted are fitted on the split's training
-    part; with several splits, every model is fitted anew on each. `baseline` is what others are tested against: the
-    second-best model by ndcg_paper unless named.
+    With one split, fitted models are taken as they are. Models that are not fitted are fitted to the split: to its
+    whole training part, or to its train part with an eye on validation where they use it. With several splits, every
+    model is fitted anew to each. `baseline` is what others are tested against: the second-best model by ndcg_paper
+    unless named. `test` is for one split: student, wilcoxon or randomization, all clustered by user; means of several
+    splits are tested by the corrected resampled t-test. `candidates` as in `evaluate`.
+
+    Raises ParameterError for what does not exist or cannot be compared.
+
+    >>> import whyrank as wr
+    >>> split = wr.simulate("small", users=60, items=9, records=300, triplets=500, seed=0).split(seed=0)
+    >>> compare({"POP": wr.POP(), "RAND": wr.RAND()}, split).best("ndcg")
+    'POP'
     """
     parts = splits if isinstance(splits, Sequence) else [splits]
     if not isinstance(models, Mapping) or not all(isinstance(part, Split) for part in parts):
@@ -187,6 +238,7 @@ def compare(
         raise ParameterError(f"baseline is {baseline!r}; use one of {', '.join(models)}")
     if test not in TESTS:
         raise ParameterError(f"test is {test!r}; use one of {', '.join(TESTS)}")
+    check_kind(candidates)
     rows = [Row(name, []) for name in models]
     for number, split in enumerate(parts, 1):
         for row, model in zip(rows, models.values(), strict=True):
@@ -198,9 +250,31 @@ def compare(
                 begin = time.perf_counter()
                 model.fit(split, run=run)
                 row.training_seconds.append(time.perf_counter() - begin)
-            row.evaluations.append(evaluate(model, split, k, threads=run.threads if run else None))
-    ordered = sorted(rows, key=lambda row: -float(row.values("ndcg_paper").mean()))
-    return Comparison(rows, k, baseline or ordered[min(1, len(ordered) - 1)].name, test)
+            row.evaluations.append(
+                evaluate(model, split, k, candidates=candidates, threads=run.threads if run else None)
+            )
+    ordered = sorted(rows, key=lambda row: -row.mean("ndcg_paper"))
+    return Comparison(rows, k, baseline or ordered[min(1, len(ordered) - 1)].name, test, test_ratio(parts))
+
+
+def test_ratio(splits: Sequence[Split]) -> float:
+    """Test records over training records, as the corrected resampled t-test needs it."""
+    shares = [len(s.test_records) / max(len(s.train_records) + len(s.validation_records), 1) for s in splits]
+    return float(np.mean(shares))
+
+
+def reach_text(candidates: Kind, reach: Mapping[str, float]) -> str:
+    """What of the test part is measured, in words."""
+    whose = "the training part" if candidates == "item" else "anybody, test included,"
+    return (
+        f"ranked: the {reach['candidates']:.1f} explanations of a pair's item that {whose} knows; "
+        f"{reach['pairs']:.1%} of the test pairs and {reach['truths']:.1%} of their explanations can be reached"
+    )
+
+
+def _known(value: float) -> float | None:
+    """None where nothing was measured."""
+    return None if math.isnan(value) else value
 
 
 def _seconds(row: Row) -> str:

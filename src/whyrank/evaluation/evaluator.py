@@ -14,6 +14,7 @@ from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
 from whyrank.evaluation import beyond
+from whyrank.evaluation.candidates import Kind, in_numbers_of, of_model, of_split
 from whyrank.evaluation.metrics import per_list
 from whyrank.models.base import Model
 from whyrank.ranking.options import Options
@@ -37,6 +38,9 @@ class Evaluation:
     per_pair: dict[str, Values] = field(repr=False)
     per_user: dict[str, Values] | None = field(repr=False, default=None)
     known_pairs: int = 0  # pairs that the model was fitted to: figures are too good where there are any
+    users: NDArray[np.int32] | None = field(repr=False, default=None)  # of each pair, for tests that cluster by user
+    candidates: Kind = "pool"
+    reach: dict[str, float] | None = None  # of candidates "item" and "item-all": see `evaluate`
 
     def as_dict(self) -> dict[str, object]:
         """What `whyrank evaluate --json` prints."""
@@ -49,6 +53,8 @@ class Evaluation:
             "explanation_on_recommended",
             "seconds",
             "known_pairs",
+            "candidates",
+            "reach",
         )
         return {name: getattr(self, name) for name in names}
 
@@ -58,6 +64,7 @@ def evaluate(
     test: Triplets | Split,
     k: int = 10,
     *,
+    candidates: Kind = "pool",
     known: Triplets | None = None,
     items: bool = True,
     beyond_accuracy: bool = True,
@@ -66,38 +73,63 @@ def evaluate(
 ) -> Evaluation:
     """Rank the explanations of every test pair (of a split: its test part) and measure the top `k`.
 
+    `candidates` says what is ranked: `"pool"`, all explanations, as the paper does; `"item"`, what the training part
+    (without a split: what the model was fitted to) says about the item, where only explanations that can be reached
+    count and pairs without any are left out; `"item-all"`, what anybody ever said about the item, test records
+    included, as StaR does, which tells the list what somebody will say. `reach` then has the shares of test `pairs`
+    and `truths` (explanations of test pairs) that can be reached, and the mean number of `candidates` of a pair.
+
     Models that rank items are also measured on items, one list per test user over the items that are neither in the
     user's training data nor in `known` (of a split: its validation part), which are no misses. As the paper does,
     explanations of joint models are then measured a second time on the test pairs whose item was recommended
     (`explanation_on_recommended`, which has no figures but `pairs` where there is none); `explanation` is always over
-    all test pairs. The whole pool is ranked, by score alone; `options` are those of `whyrank.Options` that shall hold
+    all measured pairs. Candidates are ranked by score alone; `options` are those of `whyrank.Options` that shall hold
     all the same.
+
+    Raises NotFitted, ParameterError for a bad `k` or `candidates`, DataError where nothing can be measured.
+
+    >>> import whyrank as wr
+    >>> split = wr.simulate("small", users=60, items=9, records=300, triplets=500, seed=0).split(seed=0)
+    >>> found = evaluate(wr.POP().fit(split), split, candidates="item")
+    >>> 0 < found.reach["pairs"] <= 1
+    True
     """
     if k < 1:
         raise ParameterError(f"k is {k}; use at least 1")
+    model._check_fitted()
+    whole = test.test if isinstance(test, Split) else test
+    if not whole.records:
+        raise DataError("the test part is empty", expected="at least one record")
     if isinstance(test, Split):
         known = test.validation if known is None else known
-        test = test.test
-    if not test.records:
-        raise DataError("the test part is empty", expected="at least one record")
-    model._check_fitted()
-    users, found_items, relevant = in_terms_of(model, test)
+        measured, among = of_split(test, candidates)
+        among = in_numbers_of(model, whole, among)
+    else:
+        measured, among = of_model(model, whole, candidates)
+    users, found_items, relevant = in_terms_of(model, measured.test)
     begin = time.perf_counter()
-    ranked = rank(model, users, found_items, k, Options.plain(**options), threads).numbers
+    ranked = rank(model, users, found_items, k, Options.plain(**options), threads, among).numbers
     per_pair = per_list(padded(ranked, k), relevant)
     explanation = {name: float(values.mean()) for name, values in per_pair.items()}
     recommendation = on_recommended = per_user = None
     if items and model.ranks_items:
         others = _pairs(model, *in_terms_of(model, known)[:2]) if known is not None else None
-        per_user, correct = _evaluate_items(model, users, found_items, others, k, threads)
+        per_user, correct = _evaluate_items(model, *in_terms_of(model, whole)[:2], others, k, threads)
+        correct = correct[measured.records]
         recommendation = {name: float(values.mean()) for name, values in per_user.items()}
         on_recommended = {n: float(v[correct].mean()) for n, v in per_pair.items()} if correct.any() else {}
         on_recommended["pairs"] = float(correct.sum())
     if beyond_accuracy:
-        explanation |= _beyond(model, ranked, users)
+        popularity = test.training.popularity if isinstance(test, Split) else None
+        explanation |= _beyond(model, ranked, users, relevant, popularity)
     seconds, fitted = time.perf_counter() - begin, int(model.catalog_.knows(users, found_items).sum())
+    reach = None
+    if among is not None:
+        sizes = np.where(found_items >= 0, among.sizes()[found_items], 0)
+        reach = {"pairs": measured.pairs, "truths": measured.truths, "candidates": float(sizes.mean())}
     return Evaluation(
-        model.id, k, test.records, explanation, recommendation, on_recommended, seconds, per_pair, per_user, fitted
+        *(model.id, k, measured.test.records, explanation, recommendation, on_recommended, seconds, per_pair),
+        *(per_user, fitted, measured.test.record_user, candidates, reach),
     )
 
 
@@ -158,9 +190,21 @@ def _pairs(model: Model, users: NDArray[np.int32], items: NDArray[np.int32]) -> 
     return CSR.from_pairs(users[known], items[known], len(model.catalog_.users), len(model.catalog_.items))
 
 
-def _beyond(model: Model, ranked: NDArray[np.int32], users: NDArray[np.int32]) -> dict[str, float]:
+def _beyond(
+    model: Model,
+    ranked: NDArray[np.int32],
+    users: NDArray[np.int32],
+    relevant: CSR,
+    popularity: NDArray[np.int64] | None,
+) -> dict[str, float]:
+    """`popularity` is that of a split's training part, the same for all models; None: what the model was fitted to."""
     catalog = model.catalog_
+    if popularity is None or len(popularity) != len(catalog.explanations):
+        popularity = catalog.popularity
+    unknown = max(int(relevant.indices.max(initial=-1)) + 1 - len(popularity), 0)  # numbers beyond the pool
+    said = np.concatenate([popularity, np.zeros(unknown, popularity.dtype)])
     return {
+        "ndcg_propensity": beyond.propensity_ndcg(ranked, relevant, said),
         "coverage": beyond.coverage(ranked, len(catalog.explanations)),
         "novelty": beyond.novelty(ranked, catalog.popularity),
         "personalization": beyond.personalization(ranked, users),

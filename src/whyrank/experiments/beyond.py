@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.split import Split
+from whyrank.evaluation.beyond import POWER, propensity_ndcg
 from whyrank.evaluation.metrics import per_list
 from whyrank.experiments import ranking, strata
 from whyrank.experiments.cache import Facts
@@ -26,7 +27,7 @@ Measure = Callable[[Split, Lists], Sequence[float | None]]
 
 
 def jobs(lab: Lab) -> list[Job]:
-    found = ranking.jobs(lab)
+    found = [Job(name, split) for name in lab.pick(ranking.MODELS) for split in lab.numbers]
     found += [Job(name, split, "unknown") for name in lab.pick(ranking.MODELS) for split in lab.numbers]
     asks = ("diversity", "specificity")
     return found + [Job(name, split, ask) for name in lab.pick(CURVES) for split in lab.numbers for ask in asks]
@@ -75,9 +76,9 @@ def _lists(lab: Lab, report: Report) -> Facts:
     found: dict[str, Values] = {}
     for name in lab.pick(ranking.MODELS):
         results = [lab.facts(Job(name, split))["explanation"] for split in lab.numbers]
-        found[name] = np.array([[facts[each] for each in names] for facts in results]).mean(0)
+        found[name] = _mean(np.array([[facts[each] for each in names] for facts in results], np.float64))
     scales = np.array([100, 1, 100, 100])
-    rows = [[name, *(f"{value:.2f}" for value in scales * values)] for name, values in found.items()]
+    rows = [[name, *_cells(scales * values, 1)] for name, values in found.items()]
     headers = ["model", "coverage %", "novelty (bits)", "personalization %", "redundancy %"]
     report.table(headers, rows, name="beyond")
     report.paragraph(
@@ -94,9 +95,9 @@ def _lists(lab: Lab, report: Report) -> Facts:
 
 def _popularity(lab: Lab, report: Report) -> Facts:
     def measure(split: Split, lists: Lists) -> list[float | None]:
-        popularity, relevant = split.train.popularity, split.test.record_explanations
+        popularity, relevant = split.training.popularity, split.test.record_explanations
         parts = strata.by_explanation(lists, relevant, strata.popularity_strata(popularity), 3)
-        return [*parts, strata.weighted_ndcg(lists, relevant, popularity)]
+        return [*parts, propensity_ndcg(lists, relevant, popularity)]
 
     report.heading("Beyond accuracy: popular and rare explanations")
     found = {name: _each(lab, name, measure) for name in lab.pick(ranking.MODELS)}
@@ -114,7 +115,7 @@ def _popularity(lab: Lab, report: Report) -> Facts:
     report.picture("popularity", *draw("popularity", [panel]), caption(lab, words))
     report.paragraph(
         "Inverse propensity: every relevant explanation counts by one over its assumed propensity to be said, "
-        f"(popularity + 1)^{strata.POWER}, normalized by the best possible lists. It asks how a model would do if "
+        f"(popularity + 1)^{POWER}, normalized by the best possible lists. It asks how a model would do if "
         "people did not say the same popular things.",
         note=True,
     )
@@ -126,7 +127,7 @@ def _popularity(lab: Lab, report: Report) -> Facts:
 
 def _known(lab: Lab, report: Report) -> Facts:
     def measure(split: Split, lists: Lists) -> list[float | None]:
-        train, test, count = split.train, split.test, len(strata.KNOWN)
+        train, test, count = split.training, split.test, len(strata.KNOWN)
         of_user, of_item = (strata.known_strata(each) for each in strata.records_of(train))
         accuracy = per_list(lists, test.record_explanations)["ndcg"]
         of_explanation = strata.known_strata(train.popularity)
@@ -161,8 +162,8 @@ def _known(lab: Lab, report: Report) -> Facts:
 
 def _stratum_sizes(split: Split) -> list[list[int]]:
     """How many test pairs stand behind each figure, by user, item and explanation."""
-    test, of_user, of_item = split.test, *map(strata.known_strata, strata.records_of(split.train))
-    said = strata.known_strata(split.train.popularity)[test.explanation]
+    test, of_user, of_item = split.test, *map(strata.known_strata, strata.records_of(split.training))
+    said = strata.known_strata(split.training.popularity)[test.explanation]
     record = test.record_explanations.rows_of_entries()
     places = range(len(strata.KNOWN))
     sides = (of_user[test.record_user], of_item[test.record_item])
@@ -203,7 +204,9 @@ def _cost(lab: Lab, report: Report) -> Facts:
         )
         speed = lab.splits[0].test.records / max(ranked, 1e-9)
         rows.append([name, f"{quality.mean():.3f}", f"{cpu:.2f}", f"{wall:.2f}", f"{speed:,.0f}"])
-        points.append((name, max(cpu, 0.001), float(quality.mean()), float(quality.std())))
+        points.append(
+            (name, max(cpu, 0.001), float(quality.mean()), float(quality.std(ddof=1)) if len(quality) > 1 else 0.0)
+        )
         found[name] = {"ndcg_paper": quality.mean() / 100, "training_cpu": cpu, "pairs_per_second": speed}
     headers = ["model", "NDCG@10 (%)", "training (CPU s)", "training (s)", "pairs ranked a second"]
     report.table(headers, rows, name="cost")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from whyrank.evaluation.candidates import Kind
+
 K = 10  # places of a list, as in the paper
 Parameters = tuple[tuple[str, object], ...]
 
@@ -17,6 +19,7 @@ class Job:
     ask: str = "lists"
     parameters: Parameters = ()
     share: float | None = None  # of all records that may be used for training; None: all that are there
+    candidates: Kind = "pool"  # what is ranked, where lists are asked for
 
     @property
     def fit(self) -> tuple[object, ...]:

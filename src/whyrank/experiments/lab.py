@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError, WhyrankError
+from whyrank.evaluation.candidates import Kind, check_kind, of_split
 from whyrank.experiments import measures
 from whyrank.experiments.cache import Cache, Facts, Result
 from whyrank.experiments.jobs import Job, K
@@ -29,6 +30,16 @@ from whyrank.version import __version__
 
 WARM = 200  # records that are enough to compile for
 _WARM: set[str] = set()  # models whose kernels this process has compiled
+Configs = dict[str, dict[str, object]]  # parameters by model
+
+
+class _Fitted(NamedTuple):
+    """A model that was fitted to a split, by what, and what validation says."""
+
+    fit: tuple[object, ...]
+    model: Model
+    facts: Facts  # costs, and what was measured on validation
+    mus: dict[Kind, float]  # what validation chose, by candidates; empty: the model's own
 
 
 @dataclass
@@ -38,16 +49,19 @@ class Lab:
     name: str
     splits: Sequence[Split]
     cache: Cache
-    configs: dict[str, dict[str, object]] = field(default_factory=dict)
+    configs: Configs = field(default_factory=dict)  # for all splits
     models: Sequence[str] | None = None  # None: what each experiment is made for
     pairs: Sequence[tuple[str, str]] = ()  # cases to show; sampled where none are given
     threads: int | None = None
+    candidates: Kind = "pool"  # what the table of all models ranks
+    tuned: dict[int, Configs] = field(default_factory=dict)  # for single splits, by place; these come first
     skipped: dict[str, str] = field(default_factory=dict)  # models that cannot run here, and why
-    _last: tuple[tuple[object, ...], Model, dict[str, float]] | None = field(default=None, repr=False)
+    _last: _Fitted | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.splits:
             raise ParameterError("no split to run on; give at least one")
+        check_kind(self.candidates)
         for name in self.models or ():
             model_class(name)
 
@@ -86,8 +100,9 @@ class Lab:
 
     def _settings(self, job: Job) -> dict[str, object]:
         """A joint model without a configuration of its own takes that of the model without items."""
-        alone = self.configs.get(job.model.removesuffix("-j"), {})
-        return self.configs.get(job.model, alone) | dict(job.parameters)
+        configs = self.configs | self.tuned.get(job.split, {})
+        alone = configs.get(job.model.removesuffix("-j"), {})
+        return configs.get(job.model, alone) | dict(job.parameters)
 
     # -- running -------------------------------------------------------------------------------------------------------
 
@@ -100,6 +115,7 @@ class Lab:
             "mu": "validation" if self.chooses_mu(job) else "given",
             "share": job.share,
             "ask": job.ask,
+            "candidates": job.candidates,
             "k": K,
             "version": __version__,
         }
@@ -155,23 +171,42 @@ class Lab:
 
     def _run(self, job: Job) -> Result:
         split = self.splits[job.split] if job.share is None else self.splits[job.split].thinned(job.share)
-        if self._last is None or self._last[0] != job.fit:
+        if self._last is None or self._last.fit != job.fit:
             self._last = None  # lets go of the old model before the next one is made
-            self._last = (job.fit, *self._fitted(job, split))
-        _, model, costs = self._last
-        result = measures.ASKS[job.ask](model, split, self.threads)
-        result.facts.update(costs)
+            self._last = self._fitted(job, split)
+        _, model, facts, mus = self._last
+        chosen: Facts = {}
+        if mus:
+            chosen["mu"] = model.mu = mus[job.candidates]  # type: ignore[attr-defined]
+        if job.ask == "lists":
+            result = measures.ask_lists(model, split, self.threads, job.candidates)
+        else:
+            result = measures.ASKS[job.ask](model, split, self.threads)
+        result.facts.update(facts | chosen)
         return self.cache.save(self.key(job), result)
 
-    def _fitted(self, job: Job, split: Split) -> tuple[Model, dict[str, float]]:
+    def _fitted(self, job: Job, split: Split) -> _Fitted:
+        """Choose on validation, where there is something to choose, then fit to the split."""
         model = self.make(job)
         self._warm_up(job, split)
+        facts, mus = self._chosen(job, split) if not model.uses_validation else ({}, {})
         begin, cpu = time.perf_counter(), time.process_time()
         model.fit(split, run=Run(threads=self.threads))
         costs = {"training_seconds": time.perf_counter() - begin, "training_cpu": time.process_time() - cpu}
+        if model.uses_validation:
+            facts = measures.on_validation(model, split, self.threads)
+        return _Fitted(job.fit, model, facts | costs, mus)
+
+    def _chosen(self, job: Job, split: Split) -> tuple[Facts, dict[Kind, float]]:
+        """What validation says of a model that has learned without it: figures, and the best mu by candidates."""
+        if not (self.chooses_mu(job) or model_class(job.model).ranks_items):
+            return {}, {}
+        first, mus = self.make(job).fit(split.inner, run=Run(threads=self.threads)), dict[Kind, float]()
         if self.chooses_mu(job):
-            costs["mu"] = measures.choose_mu(model, split.validation, self.threads)
-        return model, costs
+            for kind in dict.fromkeys((self.candidates, "pool")):
+                part, among = of_split(split.inner, kind)
+                mus[kind] = measures.choose_mu(first, part.test, self.threads, among)
+        return measures.on_validation(first, split, self.threads), mus
 
     def _warm_up(self, job: Job, split: Split) -> None:
         """Compile what a model's training needs before the clock starts."""
@@ -193,14 +228,36 @@ def plural(count: int) -> str:
     return "one split" if count == 1 else f"{count} splits"
 
 
-def read_configs(folder: str | Path | None) -> dict[str, dict[str, object]]:
+def read_tuned(folder: str | Path, splits: int) -> dict[int, Configs]:
+    """Configurations for single splits, from folders 1, 2, ... in a folder; by place of the split."""
+    places = ((number, Path(folder) / str(number + 1)) for number in range(splits))
+    return {number: read_configs(place) for number, place in places if place.is_dir()}
+
+
+def of_same_data(folder: str | Path, data: str) -> list[str]:
+    """Models whose configuration for all splits was found on a split of the same data, by the data's digest.
+
+    Its validation records may be test records of other splits.
+    """
+    found = []
+    for path in sorted(Path(folder).glob("*.json")):
+        try:
+            document: Any = json.loads(path.read_text(encoding="utf-8"))
+            if document["about"]["data"] == data:
+                found.append(str(document["model"]))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            continue  # written by hand
+    return found
+
+
+def read_configs(folder: str | Path | None) -> Configs:
     """Every file of a folder that `whyrank tune` wrote, by model; `mu` is left to the validation of each split."""
     if folder is None:
         return {}
     folder = Path(folder)
     if not folder.is_dir():
         raise ParameterError(f"{folder}: is not a folder with configurations")
-    configs: dict[str, dict[str, object]] = {}
+    configs: Configs = {}
     for path in sorted(folder.glob("*.json")):
         try:
             document: Any = json.loads(path.read_text(encoding="utf-8"))

@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from whyrank.data.csr import CSR
 from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError
 from whyrank.evaluation import beyond, evaluate
+from whyrank.evaluation.candidates import Kind, of_split
 from whyrank.evaluation.metrics import per_list
 from whyrank.experiments import relation
 from whyrank.experiments.cache import Facts, Result
@@ -27,14 +29,17 @@ METRICS = ("ndcg_paper", "precision", "recall", "f1")
 MOST = 20_000  # validation pairs that decide; more change nothing but time
 
 
-def choose_mu(model: Model, validation: Triplets, threads: int | None = None) -> float:
-    """Set `mu` to what ranks validation best (ndcg_paper), and say it; the smallest where several do."""
+def choose_mu(model: Model, validation: Triplets, threads: int | None = None, among: CSR | None = None) -> float:
+    """Set `mu` to what ranks validation best (ndcg_paper), and say it; the smallest where several do.
+
+    `among` has the candidates of every item; None: the whole pool.
+    """
     part = sample(validation)
     if not part.records:
         raise DataError("the validation part is empty", expected="a split with validation records")
     scores = []
     for model.mu in STEPS:  # type: ignore[attr-defined]
-        scores.append(means(model, part, threads)["ndcg_paper"])
+        scores.append(means(model, part, threads, among=among)["ndcg_paper"])
     model.mu = STEPS[int(np.argmax(scores))]  # type: ignore[attr-defined]
     return float(model.mu)  # type: ignore[attr-defined]
 
@@ -47,41 +52,47 @@ def sample(part: Triplets, most: int = MOST) -> Triplets:
 
 
 def lists(
-    model: Model, part: Triplets, threads: int | None = None, options: Options | None = None
+    model: Model,
+    part: Triplets,
+    threads: int | None = None,
+    options: Options | None = None,
+    among: CSR | None = None,
 ) -> NDArray[np.int32]:
-    """The top K of every record, -1 where the pool is smaller."""
-    found = rank(model, part.record_user, part.record_item, K, options or Options.plain(), threads).numbers
+    """The top K of every record, -1 where there are fewer."""
+    found = rank(model, part.record_user, part.record_item, K, options or Options.plain(), threads, among).numbers
     return np.pad(found, ((0, 0), (0, K - found.shape[1])), constant_values=-1)
 
 
-def means(model: Model, part: Triplets, threads: int | None = None, options: Options | None = None) -> dict[str, float]:
+def means(model: Model, part: Triplets, threads: int | None = None, among: CSR | None = None) -> dict[str, float]:
     """Accuracy over all records of a part."""
-    values = per_list(lists(model, part, threads, options), part.record_explanations)
+    values = per_list(lists(model, part, threads, among=among), part.record_explanations)
     return {name: float(each.mean()) for name, each in values.items()}
 
 
 # -- asks --------------------------------------------------------------------------------------------------------------
 
 
-def ask_lists(model: Model, split: Split, threads: int | None) -> Result:
-    """Test lists and their means; with items where the model ranks them; validation means."""
-    lists(model, split.test.take(np.arange(min(FEW, split.test.records))), threads)  # compiles, and prepares the search
+def ask_lists(model: Model, split: Split, threads: int | None, candidates: Kind = "pool") -> Result:
+    """Test lists and their means; with items where the model ranks them."""
+    measured, among = of_split(split, candidates)
+    test = measured.test
+    few = test.take(np.arange(min(FEW, test.records)))
+    lists(model, few, threads, among=among)  # compiles, and prepares the search
     begin = time.perf_counter()
-    ranked = lists(model, split.test, threads)
+    ranked = lists(model, test, threads, among=among)
     seconds = time.perf_counter() - begin
-    accuracy = per_list(ranked, split.test.record_explanations)
-    facts: Facts = {
-        "explanation": {name: float(each.mean()) for name, each in accuracy.items()} | _beyond(model, ranked, split),
-        "validation": means(model, sample(split.validation), threads),
-        "ranking_seconds": seconds,
-    }
+    accuracy = per_list(ranked, test.record_explanations)
+    means_of = {name: float(each.mean()) for name, each in accuracy.items()}
+    facts: Facts = {"explanation": means_of | _beyond(model, ranked, test), "ranking_seconds": seconds}
+    if among is not None:
+        sizes = float(among.sizes()[test.record_item].mean())
+        facts["reach"] = {"pairs": measured.pairs, "truths": measured.truths, "candidates": sizes}
     return Result(facts | _items(model, split, threads), {"lists": ranked})
 
 
 def ask_means(model: Model, split: Split, threads: int | None) -> Result:
-    """Means on test and validation, without the lists."""
-    test, validation = (means(model, part, threads) for part in (split.test, sample(split.validation)))
-    return Result({"explanation": test, "validation": validation} | _items(model, split, threads))
+    """Means on test, without the lists."""
+    return Result({"explanation": means(model, split.test, threads)} | _items(model, split, threads))
 
 
 def ask_mu(model: Model, split: Split, threads: int | None) -> Result:
@@ -131,26 +142,30 @@ def _options_curve(model: Model, split: Split, threads: int | None, steps: Seque
     for options in steps:
         ranked = lists(model, part, threads, options)
         values = per_list(ranked, part.record_explanations)
-        curve.append({name: float(values[name].mean()) for name in METRICS} | _beyond(model, ranked, split, part))
+        curve.append({name: float(values[name].mean()) for name in METRICS} | _beyond(model, ranked, part))
     return Result({"curve": curve})
 
 
+def on_validation(model: Model, split: Split, threads: int | None) -> Facts:
+    """Means on validation of a model that has not learned from it; of joint models also those of items."""
+    facts: Facts = {"validation": means(model, sample(split.validation), threads)}
+    if model.ranks_items:
+        found = evaluate(model, split.validation, K, beyond_accuracy=False, threads=threads)
+        facts["validation_items"] = found.recommendation
+        facts["validation_on_recommended"] = found.explanation_on_recommended
+    return facts
+
+
 def _items(model: Model, split: Split, threads: int | None) -> Facts:
-    """Item metrics of joint models on test and validation, and reasons on pairs whose item was recommended."""
+    """Item metrics of joint models, and reasons on pairs whose item was recommended."""
     if not model.ranks_items:
         return {}
     test = evaluate(model, split, K, beyond_accuracy=False, threads=threads)
-    validation = evaluate(model, split.validation, K, beyond_accuracy=False, threads=threads)
-    return {
-        "recommendation": test.recommendation,
-        "on_recommended": test.explanation_on_recommended,
-        "validation_items": validation.recommendation,
-        "validation_on_recommended": validation.explanation_on_recommended,
-    }
+    return {"recommendation": test.recommendation, "on_recommended": test.explanation_on_recommended}
 
 
-def _beyond(model: Model, ranked: NDArray[np.int32], split: Split, part: Triplets | None = None) -> dict[str, float]:
-    catalog, users = model.catalog_, (part or split.test).record_user
+def _beyond(model: Model, ranked: NDArray[np.int32], part: Triplets) -> dict[str, float]:
+    catalog, users = model.catalog_, part.record_user
     return {
         "coverage": beyond.coverage(ranked, len(catalog.explanations)),
         "novelty": beyond.novelty(ranked, catalog.popularity),

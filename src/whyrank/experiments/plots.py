@@ -47,7 +47,18 @@ class Line:
 
     @property
     def deviation(self) -> Floats:
-        return over_splits(np.nanstd, self.values)
+        """With n - 1; 0 where there is one split alone."""
+        return over_splits(_deviation, self.values)
+
+
+def _deviation(values: Floats, axis: int) -> Floats:
+    found: Floats = np.nanstd(values, axis=axis) * np.sqrt(_bessel((~np.isnan(values)).sum(axis)))
+    return found
+
+
+def _bessel(count: NDArray[np.integer]) -> Floats:
+    """n / (n - 1), which makes a variance over n that over n - 1."""
+    return count / np.maximum(count - 1, 1).astype(np.float64)
 
 
 def over_splits(function: Callable[..., Floats], values: Floats) -> Floats:

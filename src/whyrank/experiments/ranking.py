@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from whyrank.evaluation import Comparison, Evaluation
-from whyrank.evaluation.comparison import Row
+from whyrank.evaluation.candidates import of_split
+from whyrank.evaluation.comparison import Row, test_ratio
 from whyrank.evaluation.metrics import per_list
 from whyrank.experiments.cache import Facts
 from whyrank.experiments.jobs import Job, K
@@ -13,13 +16,32 @@ from whyrank.experiments.lab import Lab
 from whyrank.experiments.published import published_for
 from whyrank.experiments.report import Report
 
-MODELS = ("rand", "pop", "counts", "share", "rucf", "ricf", "cd", "pitf", "bper", "bper+", "profile")
+MODELS = (
+    "rand",
+    "pop",
+    "userpop",
+    "itempop",
+    "counts",
+    "share",
+    "rucf",
+    "ricf",
+    "cd",
+    "pitf",
+    "expgcn",
+    "bper",
+    "bper+",
+    "profile",
+)
 PROPOSED = ("bper", "bper+", "bper-j", "profile", "profile-j")  # not baselines: the paper's methods and ours
 SHOWN = ("ndcg_paper", "precision", "recall", "f1", "ndcg")
 
 
 def jobs(lab: Lab) -> list[Job]:
-    return [Job(name, split) for name in lab.pick(MODELS) for split in lab.numbers]
+    return [_job(lab, name, split) for name in lab.pick(MODELS) for split in lab.numbers]
+
+
+def _job(lab: Lab, name: str, split: int) -> Job:
+    return Job(name, split, candidates=lab.candidates)
 
 
 def write(lab: Lab, report: Report) -> Facts:
@@ -31,8 +53,8 @@ def write(lab: Lab, report: Report) -> Facts:
     report.table([_header(each) for each in headers], texts, best, name="ranking")
     report.paragraph(
         result.note() + ". NDCG divides by the DCG of a full list as the paper does; 'textbook NDCG' by that of the "
-        "best possible list. The last row is the improvement of the best proposed method over the best baseline. "
-        "The same pair may be tested in several splits, so p-values over all splits are somewhat too small.",
+        "best possible list. The last row is the improvement of the best proposed method over the best baseline. ± is "
+        "the deviation over splits (n - 1).",
         note=True,
     )
     _chosen(lab, result, report)
@@ -42,37 +64,41 @@ def write(lab: Lab, report: Report) -> Facts:
 
 def comparison(lab: Lab) -> Comparison:
     """The cached runs in the form that `whyrank compare` gives."""
-    rows = []
+    rows, tests = [], [of_split(split, lab.candidates)[0].test for split in lab.splits]
     for name in lab.pick(MODELS):
-        results = [lab.result(Job(name, split)) for split in lab.numbers]
+        results = [lab.result(_job(lab, name, split)) for split in lab.numbers]
         evaluations = []
-        for split, result in zip(lab.splits, results, strict=True):
-            per_pair = per_list(result.arrays["lists"].astype(np.int32), split.test.record_explanations)
+        for test, result in zip(tests, results, strict=True):
+            per_pair = per_list(result.arrays["lists"].astype(np.int32), test.record_explanations)
             facts = result.facts
             evaluations.append(
                 Evaluation(
                     name,
                     K,
-                    split.test.records,
+                    test.records,
                     facts["explanation"],
                     facts.get("recommendation"),
                     facts.get("on_recommended"),
                     facts["ranking_seconds"],
                     per_pair,
+                    users=test.record_user,
+                    candidates=lab.candidates,
+                    reach=facts.get("reach"),
                 )
             )
         rows.append(Row(name, evaluations, [result.facts["training_seconds"] for result in results]))
     baselines = [row for row in rows if row.name not in PROPOSED] or rows
-    best = max(baselines, key=lambda row: float(row.values("ndcg_paper").mean()))
-    return Comparison(rows, K, best.name)
+    best = max(baselines, key=lambda row: row.mean("ndcg_paper"))
+    return Comparison(rows, K, best.name, ratio=test_ratio(lab.splits))
 
 
 def _improvement(result: Comparison) -> list[str]:
     proposed = [row.name for row in result.rows if row.name in PROPOSED]
     if not proposed:
         return ["improvement", *([""] * (len(SHOWN) + 2))]
-    best = max(proposed, key=lambda name: float(result.row(name).values("ndcg_paper").mean()))
-    values = (f"{result.improvement(best, metric) * 100:+.1f}%" for metric in SHOWN)
+    best = max(proposed, key=lambda name: result.row(name).mean("ndcg_paper"))
+    changes = [100 * result.improvement(best, metric) for metric in SHOWN]
+    values = ("-" if math.isnan(change) else f"{change:+.1f}%" for change in changes)
     return [f"{best} over {result.baseline}", *values, "", ""]
 
 
@@ -92,7 +118,7 @@ def _chosen(lab: Lab, result: Comparison, report: Report) -> None:
     """Which mu validation chose."""
     found = []
     for row in result.rows:
-        values = [lab.facts(Job(row.name, split)).get("mu") for split in lab.numbers]
+        values = [lab.facts(_job(lab, row.name, split)).get("mu") for split in lab.numbers]
         if values[0] is not None:
             found.append(f"{row.name} {', '.join(f'{value:g}' for value in values)}")
     if found:
@@ -101,12 +127,12 @@ def _chosen(lab: Lab, result: Comparison, report: Report) -> None:
 
 def _published(lab: Lab, result: Comparison, report: Report) -> None:
     known = published_for(lab.data)
-    if known is None:
+    if known is None or lab.candidates != "pool":
         return
     rows = []
     for row in result.rows:
         if row.name in known.ranking:
-            ours = [float(row.values(metric).mean()) * 100 for metric in SHOWN[:4]]
+            ours = [row.mean(metric) * 100 for metric in SHOWN[:4]]
             pairs = zip(known.ranking[row.name], ours, strict=True)
             rows.append([row.name, *(f"{theirs:.3f} / {our:.3f}" for theirs, our in pairs)])
     report.paragraph(f"The paper's figures for {known.name} and ours (published / here, percent):")

@@ -44,6 +44,16 @@ SPACES: dict[str, dict[str, Space]] = {
     "ricf": {"grid": {"neighbours": [10, 50, 200, None]}, "tpe": {"neighbours": [5, 10, 20, 50, 100, 200, 500, None]}},
     "cd": {"grid": PAPER, "tpe": WIDE},
     "pitf": {"grid": PAPER, "tpe": WIDE},
+    "expgcn": {
+        "grid": {"layers": [1, 2, 3], "learning_rate": [0.001, 0.005], "factors": [64, 128]},
+        "tpe": {
+            "factors": {"low": 16, "high": 128, "log": True, "int": True},
+            "layers": [1, 2, 3],
+            "learning_rate": {"low": 0.001, "high": 0.02, "log": True},
+            "regularization": {"low": 1e-7, "high": 1e-3, "log": True},
+            "negatives": [5, 20, 50],
+        },
+    },
     "bper": {"grid": PAPER, "tpe": BIASED},
     "bpr": {"grid": PAPER, "tpe": WIDE},
     "cd-j": {"grid": PAPER | {"alpha": ALPHAS}, "tpe": WIDE | JOINT},

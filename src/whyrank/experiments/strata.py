@@ -14,7 +14,6 @@ Values = NDArray[np.float64]
 POPULARITY = ("head", "middle", "tail")
 KNOWN = ("0", "1-2", "3-5", "6-10", "11+")  # how many training records (triplets of an explanation) there are
 EDGES = (1, 3, 6, 11)
-POWER = 0.5
 
 
 def popularity_strata(popularity: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -55,25 +54,6 @@ def by_explanation(lists: Lists, relevant: CSR, strata: NDArray[np.int64], count
 def by_pair(values: Values, strata: NDArray[np.int64], count: int) -> list[float | None]:
     """The mean of each stratum of test pairs; None where it is empty."""
     return [float(values[strata == s].mean()) if (strata == s).any() else None for s in range(count)]
-
-
-def weighted_ndcg(lists: Lists, relevant: CSR, popularity: NDArray[np.int64], power: float = POWER) -> float:
-    """NDCG that counts a relevant explanation by the inverse of its propensity to be said.
-
-    The propensity is taken to grow as (popularity + 1)^power. Gains are added up over all test pairs and divided by
-    what the best possible lists would gain (self-normalized), so that rare explanations count as if all were said
-    alike often.
-    """
-    weight = (popularity + 1.0) ** -power
-    gains = discounts(lists.shape[1])
-    hits = find_hits(lists, relevant.indptr, relevant.indices)
-    reached = float(((hits * np.where(lists >= 0, weight[lists], 0.0)) @ gains).sum())
-    record = relevant.rows_of_entries()
-    order = np.lexsort((-weight[relevant.indices], record))
-    place = np.arange(len(order)) - relevant.indptr[record]
-    counted = place < lists.shape[1]
-    best = float((weight[relevant.indices[order]][counted] * gains[place[counted]]).sum())
-    return reached / best if best else 0.0
 
 
 def discounts(k: int) -> Values:

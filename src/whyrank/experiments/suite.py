@@ -78,34 +78,50 @@ def tune_first(
     tell: Callable[[str, int, int], None] | None = None,
     workers: Workers | None = None,
 ) -> None:
-    """Give every model of the experiments that has no configuration the best of as many trials, on the first split.
+    """Give every model of the experiments that has no configuration the best of as many trials, for every split anew.
 
-    Configurations and trials stay in `folder`; a joint model takes what was found for the model without items.
+    One split's validation records may be another's test records, so what is found for one is used for that one alone.
+    Configurations and trials of split n stay in `folder`/n; a joint model takes what was found for the model without
+    items.
     """
     models = {job.model: None for name in names for job in EXPERIMENTS[name].jobs(lab)}
     wanted = dict.fromkeys(name.removesuffix("-j") for name in models)
-    missing = [name for name in wanted if name in SPACES and name not in lab.configs]
-    for number, name in enumerate(missing):
+    missing = [
+        (split, name)
+        for split in lab.numbers
+        for name in wanted
+        if name in SPACES and name not in lab.configs and name not in lab.tuned.get(split, {})
+    ]
+    for number, (split, name) in enumerate(missing):
+        words = f"tuning {name}, split {split + 1}"
 
-        def told(done: int, of: int | None, what: str, name: str = name, number: int = number) -> None:
+        def told(done: int, of: int | None, what: str, words: str = words, number: int = number) -> None:
             if tell:
-                tell(f"tuning {name}, {what}", number * trials + done, len(missing) * trials)
+                tell(f"{words}, {what}", number * trials + done, len(missing) * trials)
 
+        place = folder / str(split + 1)
         try:
             found = tune(
-                name, lab.splits[0], space_of(name, "tpe"), trials=trials, threads=lab.threads, tell=told,
-                storage=folder / f"{name}.sqlite", workers=workers,
+                name, lab.splits[split], space_of(name, "tpe"), trials=trials, threads=lab.threads, tell=told,
+                storage=place / f"{name}.sqlite", workers=workers, candidates=lab.candidates,
             )  # fmt: skip
         except WhyrankError as error:
             lab.skipped[name] = str(error)
             continue
-        found.write(folder / f"{name}.json")
-        lab.configs[name] = {key: value for key, value in found.parameters.items() if key != "mu"}  # by split, later
+        found.write(place / f"{name}.json")
+        settings = {
+            key: value for key, value in found.parameters.items() if key != "mu"
+        }  # mu is chosen by split, later
+        lab.tuned.setdefault(split, {})[name] = settings
 
 
 def _lead(lab: Lab) -> str:
-    tuned = f"tuned settings for {', '.join(lab.configs)}" if lab.configs else "default settings"
+    each = ", ".join(dict.fromkeys(name for configs in lab.tuned.values() for name in configs))
+    words = [f"settings tuned for every split for {each}"] if each else []
+    words += [f"given settings for {', '.join(lab.configs)}"] if lab.configs else []
+    tuned = " and ".join(words) or "default settings"
     return (
-        f"{lab.data!r}; {plural(len(lab.splits))}; {tuned}. Models learn from the training part; what is chosen (mu, "
-        "alpha, early stops) is chosen on validation; the test part is measured once. Top 10 throughout."
+        f"{lab.data!r}; {plural(len(lab.splits))}; {tuned}. Models learn from the whole training part, except those "
+        "that stop by its validation part; what is chosen (mu, alpha, early stops) is chosen on validation; the test "
+        "part is measured once. Top 10 throughout."
     )

@@ -16,6 +16,7 @@ from whyrank.data.split import Split
 from whyrank.data.tables import first_line
 from whyrank.errors import ArtifactError, DataError, MissingExtra, ParameterError, TrainingError
 from whyrank.evaluation import evaluate
+from whyrank.evaluation.candidates import Kind, of_split
 from whyrank.experiments import measures
 from whyrank.experiments.cache import digest
 from whyrank.experiments.report import csv_table
@@ -101,16 +102,19 @@ def tune(
     threads: int | None = None,
     tell: Tell | None = None,
     workers: Workers | None = None,
+    candidates: Kind = "pool",
 ) -> Tuned:
     """Search for the parameters that rank validation best; the test part is never looked at.
 
     `trials` counts those of earlier runs that `storage` (an SQLite file) holds; `seconds` bounds this run.
-    With `workers`, as many trials run at a time as they have processors; none of them is given up early then.
+    `candidates` says what is ranked, as in `whyrank.evaluate`: those of an item come from the train part, or (item-all)
+    from train and validation. With `workers`, as many trials run at a time as they have processors; none of them is
+    given up early then.
     """
     if not split.validation_records.size:
         raise DataError("the validation part is empty", expected="a split with validation records")
     check_sampler(sampler)
-    search = _Search(model, split, space, threads)
+    search = _Search(model, split, space, threads, candidates)
     with _writing(storage):
         study = _study(search, sampler, storage, seed)
         return _found(search, study, sampler, trials, seconds, tell, workers)
@@ -196,7 +200,8 @@ def try_out(search: _Search, parameters: dict[str, Any]) -> tuple[float | tuple[
 class _Search:
     """The objective: fit, sweep mu, and answer ndcg_paper on validation."""
 
-    def __init__(self, model: str, split: Split, space: Space, threads: int | None) -> None:
+    def __init__(self, model: str, split: Split, space: Space, threads: int | None, candidates: Kind = "pool") -> None:
+        self.candidates = candidates
         self.kind, self.split, self.space, self.threads = model_class(model), split, space, threads
         self.joint = self.kind.ranks_items and self.kind.id != "bpr"
         # epochs of factor models are looked at during one fit, where there is one objective to prune by
@@ -212,7 +217,7 @@ class _Search:
         if self.looks:
             parameters["epochs"] = self.looks[-1]
         model = self.kind(**parameters)
-        watch = Watch(model, self.split, self.looks, None if self.joint else trial, self.threads)
+        watch = Watch(model, self.split, self.looks, None if self.joint else trial, self.threads, self.candidates)
         try:
             model.fit(self.split.train, self.split.validation, Run(threads=self.threads, monitors=(watch,)))
         except TrainingError:  # what was seen before it went wrong still counts
@@ -241,10 +246,17 @@ class Watch(Monitor):
     """Looks at validation after the epochs given, sweeps mu, remembers the best, and stops what Optuna gives up."""
 
     def __init__(
-        self, model: Model, split: Split, looks: list[int], trial: Trial | FixedTrial | None, threads: int | None = None
+        self,
+        model: Model,
+        split: Split,
+        looks: list[int],
+        trial: Trial | FixedTrial | None,
+        threads: int | None = None,
+        candidates: Kind = "pool",
     ) -> None:
         self.model, self.looks, self.trial, self.threads = model, set(looks), trial, threads
-        self.validation = measures.sample(split.validation, SAMPLE)
+        measured, self.among = of_split(split.inner, candidates)
+        self.validation = measures.sample(measured.test, SAMPLE)
         self.best: tuple[float, int, float | None] | None = None  # value, epochs, mu
         self.pruned = False
 
@@ -260,8 +272,9 @@ class Watch(Monitor):
 
     def look(self, model: Model, epoch: int = 0) -> tuple[float, int, float | None]:
         """ndcg_paper of a model, the epoch, and the mu that is best for it."""
-        mu = measures.choose_mu(model, self.validation, self.threads) if hasattr(model, "mu") else None
-        found = (measures.means(model, self.validation, self.threads)["ndcg_paper"], epoch, mu)
+        given = (self.validation, self.threads, self.among)
+        mu = measures.choose_mu(model, *given) if hasattr(model, "mu") else None
+        found = (measures.means(model, *given)["ndcg_paper"], epoch, mu)
         if self.best is None or found[0] > self.best[0]:
             self.best = found
         return found
@@ -289,6 +302,7 @@ def _study(search: _Search, sampler: Sampler, storage: str | Path | None, seed: 
         "space": search.space,
         "sampler": sampler,
         "version": __version__,
+        **({} if search.candidates == "pool" else {"candidates": search.candidates}),
     }
     if storage is not None:
         Path(storage).parent.mkdir(parents=True, exist_ok=True)
@@ -334,6 +348,7 @@ def _tuned(search: _Search, study: Study, sampler: Sampler) -> Tuned:
         "trials": len(trials),
         "pruned": sum(trial["state"] == "pruned" for trial in trials),
         "metric": "ndcg_paper@10 on validation",
+        "candidates": search.candidates,
         "whyrank": __version__,
     }
     return Tuned(search.kind.id, chosen["parameters"], chosen["values"], trials, front, about)

@@ -9,7 +9,8 @@ from whyrank.errors import ArtifactError, ParameterError
 from whyrank.models.base import Model
 from whyrank.models.bper import BPER, BPERJ, BPR
 from whyrank.models.bper_plus import BPERPlus
-from whyrank.models.counts import COUNTS, SHARE
+from whyrank.models.counts import COUNTS, ITEMPOP, SHARE, USERPOP
+from whyrank.models.expgcn import ExpGCN
 from whyrank.models.neighbours import RICF, RUCF
 from whyrank.models.profile import Profile, ProfileJ
 from whyrank.models.simple import POP, RAND
@@ -18,8 +19,8 @@ from whyrank.models.tensor import CD, CDJ, PITF, PITFJ
 MODELS: dict[str, type[Model]] = {
     model.id: model
     for model in (
-        *(RAND, POP, COUNTS, SHARE, RUCF, RICF),
-        *(CD, PITF, BPER, BPERPlus),
+        *(RAND, POP, USERPOP, ITEMPOP, COUNTS, SHARE, RUCF, RICF),
+        *(CD, PITF, ExpGCN, BPER, BPERPlus),
         *(CDJ, PITFJ, BPERJ, BPR),
         *(Profile, ProfileJ),
     )
@@ -34,6 +35,7 @@ __all__ = [
     "CDJ",
     "COUNTS",
     "DEFAULT",
+    "ITEMPOP",
     "MODELS",
     "PITF",
     "PITFJ",
@@ -42,7 +44,9 @@ __all__ = [
     "RICF",
     "RUCF",
     "SHARE",
+    "USERPOP",
     "BPERPlus",
+    "ExpGCN",
     "Model",
     "Profile",
     "ProfileJ",

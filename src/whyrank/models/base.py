@@ -54,6 +54,7 @@ class Model:
     fitted: ClassVar[tuple[str, ...]] = ()  # names of the learned arrays, without the trailing underscore
     scores_n: ClassVar[bool] = False  # whether `bonus` is for its n best alone, of which a larger n has more
     types: ClassVar[Mapping[str, type]] = {}  # of learned arrays that are not of float32
+    uses_validation: ClassVar[bool] = False  # whether a fit looks at the validation part of a split
 
     # -- what a model defines ------------------------------------------------------------------------------------------
 
@@ -99,7 +100,8 @@ class Model:
 
         `run` says how: threads, progress, checkpoints. It never changes the result. Models that can stop early or tune
         themselves use `validation`, and hold out some records of `train` where it is not given. Its ids are looked up
-        in `train`; records of users, items or explanations that are not there are left out.
+        in `train`; records of users, items or explanations that are not there are left out. Of a split, models that
+        look at no validation part (`uses_validation`) learn from all of its training part, validation included.
         """
         from whyrank.training import Run
 
@@ -109,8 +111,7 @@ class Model:
         if validation is not None:
             require_triplets("fit", validation, "a validation part of Triplets")
         if isinstance(train, Split):
-            validation = train.validation if validation is None else validation
-            train = train.train
+            train, validation = self.parts_of(train) if validation is None else (train.train, validation)
         if validation is not None and validation.records:
             validation = validation.renumbered(train)
             if not validation.records:
@@ -128,6 +129,11 @@ class Model:
             del self.catalog_
             raise
         return self
+
+    @classmethod
+    def parts_of(cls, split: Split) -> tuple[Triplets, Triplets | None]:
+        """What a fit to a split learns from, and what it chooses by."""
+        return (split.train, split.validation) if cls.uses_validation else (split.training, None)
 
     def fold_in(self, new: Triplets) -> Self:
         """Take in users and items that came after the fit, from what they said and what was said of them.

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -72,8 +72,14 @@ class BPERPlus(Model):
     negatives: Literal["uniform", "popular"] = parameter(
         "popular", "negatives are drawn uniformly (paper) or as often as they are used", one_of=("uniform", "popular")
     )
-    learning_rate: float = parameter(0.03, "of AdamW at the start; it falls linearly to zero", above=0)
+    learning_rate: float = parameter(0.03, "of AdamW at the start", above=0)
     text_learning_rate: float = parameter(0.003, "the same for the text layer, which every batch touches", above=0)
+    schedule: Literal["linear", "constant"] = parameter(
+        "linear", "learning rates fall linearly to zero, or stay (paper)", one_of=("linear", "constant")
+    )
+    epsilon: float = parameter(
+        0.01, "of AdamW on factors: without a floor like this, steps stay large however small gradients become", above=0
+    )
     regularization: float = parameter(0.01, "weight decay of AdamW", at_least=0)
     epochs: int | None = parameter(
         None, "T: passes over the training data; start='bper': over the held-out tenth; None: 3 and 8", at_least=1
@@ -98,6 +104,23 @@ class BPERPlus(Model):
         default=None, repr=False, metadata={"help": "the explanation of each row of features; None: the sorted ids"}
     )
     seed: int = seed_parameter()
+
+    @classmethod
+    def paper(cls, learning_rate: float = 0.0001, encoder: str = "bert-base-uncased", **others: Any) -> Self:
+        """BPER+ as the paper trains it: everything from random values by one constant rate, the whole encoder included.
+
+        `learning_rate` is the paper's for Amazon (0.00001 for TripAdvisor and Yelp); `others` are parameters that
+        shall differ. The encoder must be on this machine, or `network=True` fetches it.
+
+        >>> BPERPlus.paper(encoder="minilm", epochs=1).negatives
+        'uniform'
+        """
+        rates = dict.fromkeys(("learning_rate", "text_learning_rate", "encoder_learning_rate"), learning_rate)
+        sizes = {"factors": 20, "batch": 128, "epochs": 5, "dimensions": 4096, "trainable_layers": 99}
+        ways = {"fusion": "multiply", "start": "random", "negatives": "uniform", "schedule": "constant"}
+        text = {"encoder": encoder, "pooling": "cls", "encoder_mode": "finetune"}
+        settings: dict[str, Any] = {**rates, **sizes, **ways, **text, "epsilon": 1e-8}
+        return cls(**settings | others)
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -188,6 +211,8 @@ class BPERPlus(Model):
             popular_negatives=self.negatives == "popular",
             start=self.start,
             seed=self.seed,
+            schedule=self.schedule,
+            epsilon=self.epsilon,
         )
 
     def _raw_features(self, train: Triplets, run: Run) -> Floats:

@@ -140,3 +140,35 @@ class SHARE(EvidenceModel):
         ones = self.kept("ones", lambda: np.ones(len(self.catalog_.explanations)))
         mu = self.mu if mu is None else mu
         return Strength(ones, mu, activity=1.0), Strength(ones, 1 - mu, activity=1.0)
+
+
+class _Own(EvidenceModel):
+    """Counts of one side alone; ties, and what was never said, by popularity."""
+
+    logs: ClassVar[bool] = False
+    weights: ClassVar[tuple[float, float]]  # of the user's and of the item's counts
+
+    def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
+        pass
+
+    def strengths(self, mu: float | None = None) -> tuple[Strength, Strength]:
+        ones = self.kept("ones", lambda: np.ones(len(self.catalog_.explanations)))
+        return Strength(ones, self.weights[0]), Strength(ones, self.weights[1])
+
+
+@dataclass(kw_only=True, eq=False)
+class USERPOP(_Own):
+    """What the user has said most often, whatever the item; StaR's baseline, strong among an item's explanations."""
+
+    id = "userpop"
+    summary = "the user's own most frequent explanations"
+    weights = (1.0, 0.0)
+
+
+@dataclass(kw_only=True, eq=False)
+class ITEMPOP(_Own):
+    """What was said most often about the item, the same for every user; StaR's baseline."""
+
+    id = "itempop"
+    summary = "the item's most frequent explanations"
+    weights = (0.0, 1.0)

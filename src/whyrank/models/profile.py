@@ -64,6 +64,7 @@ class Profile(EvidenceModel):
 
     id = "profile"
     summary = "popularity, evidence and profiles, trained by softmax (whyrank's own)"
+    uses_validation = True
     fitted: ClassVar[tuple[str, ...]] = ("vectors", "bias", "user_inputs", "item_inputs", "strengths")
     types: ClassVar[Mapping[str, type]] = {"strengths": np.float64}
 

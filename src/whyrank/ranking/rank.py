@@ -75,21 +75,26 @@ def rank(
     n: int,
     options: Options = PLAIN,
     threads: int | None = None,
+    among: CSR | None = None,
 ) -> Ranked:
-    """The `n` best explanations of every pair, exactly; memory grows with the answer, not with the pool."""
+    """The `n` best explanations of every pair, exactly; memory grows with the answer, not with the pool.
+
+    `among` has a row of explanations per item and leaves only those of a pair's item, whatever the options say.
+    """
     check_count(n)
     check_mu(model, options.mu)
     n = min(n, len(model.catalog_.explanations))
     allowed, boost = options.allowed(model.catalog_), _boost(model.catalog_, options)
     # A model that scores n explanations alone has to score them all where others may be the best.
-    whole = model.scores_n and (options.grounded or allowed is not None or boost is not None)
+    narrowed = options.grounded or among is not None or allowed is not None or boost is not None
+    whole = model.scores_n and narrowed
     chunk = max(1, min(CHUNK, WHOLE // len(model.catalog_.explanations))) if whole else CHUNK
     if len(users) <= chunk:
-        return Ranked(*_rank_chunk(model, users, items, n, options, allowed, boost, whole, threads))
+        return Ranked(*_rank_chunk(model, users, items, n, options, allowed, boost, whole, threads, among))
     ranked = Ranked(np.empty((len(users), n), np.int32), np.empty((len(users), n), np.float32))
     for start in range(0, len(users), chunk):
         part = slice(start, start + chunk)
-        found = _rank_chunk(model, users[part], items[part], n, options, allowed, boost, whole, threads)
+        found = _rank_chunk(model, users[part], items[part], n, options, allowed, boost, whole, threads, among)
         ranked.numbers[part], ranked.scores[part] = found
     return ranked
 
@@ -162,19 +167,20 @@ def _rank_chunk(
     boost: Floats | None,
     whole: bool,
     threads: int | None,
+    among: CSR | None,
 ) -> tuple[Numbers, Floats]:
     """Ask for more until every list is full or nothing is left, where not all that rank high may be shown."""
     catalog = model.catalog_
     pool, chosen = len(catalog.explanations), len(catalog.aspects) > 0 and (options.per_aspect or options.consistent)
     wanted = min(max(5 * n, 50) if options.diversity else 4 * n if chosen else n, pool)
-    found = _top(model, users, items, wanted, options, allowed, boost, whole, threads)
+    found = _top(model, users, items, wanted, options, allowed, boost, whole, threads, among)
     if not (options.diversity or chosen):
         return found
     lists = _chosen(catalog, found, n, options)
     rows = _unfinished(found, lists) if chosen else np.empty(0, np.int64)
     while len(rows) and wanted < pool:
         wanted = min(4 * wanted, pool)
-        found = _top(model, users[rows], items[rows], wanted, options, allowed, boost, whole, threads)
+        found = _top(model, users[rows], items[rows], wanted, options, allowed, boost, whole, threads, among)
         more = _chosen(catalog, found, n, options)
         lists[0][rows], lists[1][rows] = more
         rows = rows[_unfinished(found, more)]
@@ -203,10 +209,13 @@ def _top(
     boost: Floats | None,
     whole: bool,
     threads: int | None,
+    among: CSR | None,
 ) -> tuple[Numbers, Floats]:
     """The best of what may be shown, by score alone."""
     candidates, mu = None, given_mu(options.mu)
-    if options.grounded:
+    if among is not None:
+        candidates = Candidates.of_rows(among, items)
+    elif options.grounded:
         candidates, allowed = grounded_candidates(model.catalog_, items, options, allowed), None
     return model.search().top(
         model.queries(users, items, **mu),

@@ -21,7 +21,6 @@ Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 SIDES = ("user", "item")
 START_DOMAIN = 11  # keeps the random numbers of different purposes apart
-EPSILON = 0.01  # of AdamW on tables: without a floor like this, steps stay large however small gradients become
 LAYER_EPSILON = 1e-8  # of AdamW on the text layer and the fusion, which every batch touches
 START_SCALE = {"text": 0.01, "random": 0.1}  # with "text", what explanations say makes rows different soon enough
 
@@ -40,6 +39,8 @@ class TextSettings:
     popular_negatives: bool
     start: str
     seed: int
+    schedule: str = "linear"
+    epsilon: float = 0.01
 
 
 class SideGradients(NamedTuple):
@@ -126,7 +127,8 @@ class FrozenTrainer(Trainer):
         """The batches of the next epoch, each with the share of all steps that is still to come."""
         steps = len(self.batches)
         for step, batch in enumerate(self.batches.epoch(self.done + 1)):
-            yield batch, 1 - (self.done * steps + step) / (self.of * steps)
+            left = 1 - (self.done * steps + step) / (self.of * steps)
+            yield batch, left if self.settings.schedule == "linear" else 1.0
 
     def features_of(self, explanations: NDArray[np.int32]) -> Floats:
         return self.features[explanations]
@@ -172,7 +174,7 @@ class FrozenTrainer(Trainer):
     def _update(self, name: str, rows: Numbers | None, gradient: Floats, left: float) -> None:
         """AdamW on the given rows of a table; without rows, on a layer that all explanations share."""
         values, settings = self.arrays[name], self.settings
-        rate, epsilon = settings.learning_rate, EPSILON
+        rate, epsilon = settings.learning_rate, settings.epsilon
         if rows is None:
             rows, rate, epsilon = np.arange(len(values)), settings.text_learning_rate, LAYER_EPSILON
         centre = id_centre(settings) if name.startswith("explanation_by") else 0.0

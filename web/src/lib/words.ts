@@ -61,6 +61,7 @@ const METRICS: Record<string, [string, string]> = {
   hit: ["Hit rate", "lists with at least one right entry"],
   mrr: ["MRR", "how early the first right entry stands"],
   map: ["MAP", "precision averaged over the right places"],
+  ndcg_propensity: ["NDCG (propensity)", "rare reasons count as if all were said alike often"],
   coverage: ["Coverage", "share of all that is ever shown"],
   novelty: ["Novelty", "how rare the shown ones are, in bits"],
   personalization: ["Personalization", "how much the lists of two users differ"],

@@ -1,0 +1,87 @@
+"""ExpGCN: the convolution is a matrix's, gradients are those of finite differences, and it stops by validation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from whyrank.thread_pool import ThreadPool
+from whyrank.data import Split, Triplets
+from whyrank.errors import ParameterError
+from whyrank.kernels.graph import pairwise_gradients
+from whyrank.models.expgcn import ExpGCN, _Training
+from whyrank.training import Run
+from whyrank.training.monitor import History
+
+
+def normalized(pairs: tuple[np.ndarray, np.ndarray], rows: int, pool: int) -> np.ndarray:
+    """The whole symmetric matrix of one graph, counts over the roots of both degrees."""
+    counts = np.zeros((rows, pool))
+    np.add.at(counts, pairs, 1)
+    whole = np.block([[np.zeros((rows, rows)), counts], [counts.T, np.zeros((pool, pool))]])
+    roots = np.sqrt(np.maximum(whole.sum(1), 1e-9))
+    return whole / roots[:, None] / roots[None]
+
+
+@pytest.mark.parametrize("layers", [0, 1, 3])
+def test_convolution_is_the_mean_of_the_matrix_powers(split: Split, layers: int) -> None:
+    train = split.train
+    training = _Training(ExpGCN(factors=5, layers=layers), train, ThreadPool(2))
+    users, items, pool = training.base
+    found = training.convolved()
+    sides = ((train.user, users, found[:2]), (train.item, items, found[2:]))
+    for rows, table, (left, right) in sides:
+        matrix = normalized((rows, train.explanation), len(table), len(pool))
+        stacked = np.vstack([table, pool]).astype(np.float64)
+        expected = sum(np.linalg.matrix_power(matrix, power) for power in range(layers + 1)) @ stacked / (layers + 1)
+        assert np.vstack([left, right]) == pytest.approx(expected, abs=1e-5)
+
+
+def loss_of(tables: list[np.ndarray], train: Triplets, batch: np.ndarray, negatives: np.ndarray) -> float:
+    p, zu, q, zi = tables
+    total = 0.0
+    for t, drawn in zip(batch, negatives, strict=True):
+        u, i, e = train.user[t], train.item[t], train.explanation[t]
+        own = set(train.record_explanations.row(train.record_explanations.rows_of_entries()[t]).tolist())
+        score = zu @ p[u] + zi @ q[i]
+        total += sum(np.log1p(np.exp(score[n] - score[e])) for n in drawn if n not in own)
+    return total / negatives.size
+
+
+def test_gradients_agree_with_finite_differences(split: Split) -> None:
+    train, rng = split.train, np.random.default_rng(0)
+    sizes = (len(train.users), len(train.explanations), len(train.items), len(train.explanations))
+    tables = [rng.normal(0, 0.5, (size, 3)) for size in sizes]
+    batch, negatives = rng.integers(0, len(train), 40), rng.integers(0, len(train.explanations), (40, 4))
+    singles = tuple(table.astype(np.float32) for table in tables)
+    slopes = tuple(np.zeros_like(table) for table in singles)
+    records = train.record_explanations
+    data = (train.user, train.item, train.explanation, records.rows_of_entries(), records.indptr)
+    loss = pairwise_gradients(batch, *data, negatives, singles, slopes)
+    assert loss == pytest.approx(loss_of(tables, train, batch, negatives), rel=1e-5)
+    rows = (train.user[batch[0]], train.explanation[batch[0]], train.item[batch[0]], negatives[0, 0])
+    for table, slope, row in zip(tables, slopes, rows, strict=True):
+        for k in range(3):
+            ends = []
+            for step in (1e-5, -2e-5):
+                table[row, k] += step
+                ends.append(loss_of(tables, train, batch, negatives))
+            table[row, k] += 1e-5
+            assert slope[row, k] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-5)
+
+
+def test_training_lowers_the_loss_and_the_best_look_stays(split: Split) -> None:
+    told = History()
+    model = ExpGCN(factors=8, epochs=60, batch=256, learning_rate=0.02).fit(split, run=Run(monitors=(told,)))
+    losses = [row["loss"] for row in told.rows]
+    assert losses[-1] < 0.8 * losses[0]
+    assert len(losses) < 60  # it stops by itself
+    again = ExpGCN(factors=8, epochs=60, batch=256, learning_rate=0.02).fit(split, run=Run(threads=1))
+    assert again.digest() == model.digest()
+
+
+def test_new_users_need_a_new_fit(split: Split) -> None:
+    frame = split.test.frame().head(3)
+    new = Triplets.from_frame(frame.with_columns(user="new " + frame["user"]))
+    with pytest.raises(ParameterError, match="cannot fold in"):
+        ExpGCN(epochs=1).fit(split).fold_in(new)
