@@ -91,18 +91,13 @@ def rank(
 
 def rank_items(model: ItemRanker, users: Numbers, n: int, threads: int | None = None) -> Ranked:
     """The `n` best items of every user among those the user has not interacted with; -1 is somebody unknown."""
-    seen = model.catalog_.user_items
     n = min(n, len(model.catalog_.items))
-    ranked = Ranked(np.full((len(users), n), -1, np.int32), np.full((len(users), n), -np.inf, np.float32))
+    ranked = Ranked(np.empty((len(users), n), np.int32), np.empty((len(users), n), np.float32))
     for start in range(0, len(users), CHUNK):
         part = slice(start, start + CHUNK)
-        known = seen_by(seen, users[part])
-        wanted = min(n + int(known.sizes().max(initial=0)), len(model.catalog_.items))
-        numbers, scores = model.item_search().top(model.item_queries(users[part]), wanted, threads=threads)
-        for row in range(len(numbers)):
-            fresh = np.flatnonzero(~np.isin(numbers[row], known.row(row)) & (numbers[row] >= 0))[:n]
-            ranked.numbers[start + row, : len(fresh)] = numbers[row, fresh]
-            ranked.scores[start + row, : len(fresh)] = scores[row, fresh]
+        seen = seen_by(model.catalog_.user_items, users[part])
+        found = model.item_search().top(model.item_queries(users[part]), n, excluded=seen, threads=threads)
+        ranked.numbers[part], ranked.scores[part] = found
     return ranked
 
 
