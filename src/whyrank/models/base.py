@@ -49,6 +49,7 @@ class Model:
     id: ClassVar[str]
     summary: ClassVar[str]
     ranks_items: ClassVar[bool] = False
+    item_constant: ClassVar[int] = 0  # last columns of item queries that are the same for all users: a bias of items
     fitted: ClassVar[tuple[str, ...]] = ()  # names of the learned arrays, without the trailing underscore
     scores_n: ClassVar[bool] = False  # whether `bonus` is for its n best alone, of which a larger n has more
     types: ClassVar[Mapping[str, type]] = {}  # of learned arrays that are not of float32
@@ -167,7 +168,11 @@ class Model:
     def item_search(self) -> Search:
         """The prepared exact search over this model's items."""
         self._check_fitted()
-        return self.kept("item search", lambda: Search(self.item_keys(), self.catalog_.item_ranks))
+
+        def made() -> Search:
+            return Search(self.item_keys(), self.catalog_.item_ranks, constant=self.item_constant)
+
+        return self.kept("item search", made)
 
     def kept(self, key: object, make: Callable[[], Kept]) -> Kept:
         """What is made once of a fitted model, until it changes."""

@@ -181,6 +181,7 @@ class ProfileJ(Profile):
     id = "profile-j"
     summary = "Profile with items: joint ranking (whyrank's own, the default)"
     ranks_items = True
+    item_constant = 1
     fitted: ClassVar[tuple[str, ...]] = (
         *Profile.fitted,
         *("item_vectors", "item_bias", "item_by_item_inputs"),
