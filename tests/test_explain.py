@@ -355,6 +355,9 @@ def test_every_option_is_on_the_command_line_and_in_the_api(
             if each.name == "diversity" and request == "PairsRequest":
                 assert "diversity" not in properties  # pairs that are ranked together go by their scores
                 continue
+            if each.name == "query_by":
+                assert "query_by" not in properties  # encoding takes too long for a request
+                continue
             assert properties[each.name]["description"] == each.help
             default = list(each.default) if each.kind == "texts" else each.default
             assert properties[each.name].get("default") == default

@@ -23,7 +23,7 @@ def word_sets(catalog: Catalog) -> list[frozenset[str]]:
     """The content words of every explanation, lower case, plural s dropped; all words where nothing else is left."""
     if catalog not in _cache:
         texts = catalog.text_of(np.arange(len(catalog.explanations))).to_list()
-        _cache[catalog] = [_content(text) for text in texts]
+        _cache[catalog] = [content_words(text) for text in texts]
     return _cache[catalog]
 
 
@@ -36,7 +36,8 @@ def word_rows(catalog: Catalog) -> CSR:
     return CSR.from_pairs(rows, columns, len(bags), max(len(numbers), 1))
 
 
-def _content(text: str) -> frozenset[str]:
+def content_words(text: str) -> frozenset[str]:
+    """The words of a text that carry a subject or a judgement; all of them where nothing else is left."""
     words = [_stem(word) for word in WORD.findall(text.lower())]
     return frozenset(word for word in words if word not in EMPTY) or frozenset(words)
 

@@ -159,7 +159,9 @@ def _is_light(state: State, body: ask.ExplainOne | ask.ExplainMany) -> bool:
     """Whether few pairs are asked for, with nothing that goes through all explanations, or all ids for the nearest."""
     if len(body.pairs) * (2 if body.compare else 1) > INLINE:
         return False
-    if body.similar or body.diversity or body.banned or body.exclude or body.boosts:
+    if body.similar or body.diversity or body.banned or body.exclude or body.boosts or body.query:
+        return False
+    if body.context_items or body.context_aspects:
         return False
     loaded = answers.find(state.shelf.models, body.model)
     items = [pair.item for pair in body.pairs]
