@@ -26,6 +26,7 @@ from whyrank.cli.app import (
     told_if_interrupted,
     workers_at,
 )
+from whyrank.cli.serve import Titles
 from whyrank.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def experiment_command(
         int, typer.Option(help="First tune each model with so many trials on validation of split 1.", min=0)
     ] = 0,
     pairs: Annotated[list[str] | None, typer.Option("--pair", help="A case to show: --pair user,item.")] = None,
+    titles: Titles = None,
     cache: Annotated[Path | None, typer.Option(help="Where runs are kept; OUTPUT/runs unless given.")] = None,
     seed: Seed = 0,
     threads: Threads = None,
@@ -63,6 +65,7 @@ def experiment_command(
     json: Json = False,
 ) -> None:
     """Make the paper's tables and figures, and more, from any data set; what was run before is not run again."""
+    from whyrank.data.names import read_titles
     from whyrank.experiments.cache import Cache
     from whyrank.experiments.lab import Lab, read_configs
     from whyrank.experiments.suite import names_of, run, tune_first
@@ -76,6 +79,7 @@ def experiment_command(
         configs=read_configs(config if config is None or config.exists() or not tune else None),
         models=models.lower().split(",") if models else None,
         pairs=[_pair(text) for text in pairs or []],
+        titles=read_titles(titles),
         threads=threads,
     )
     if jobs is None:

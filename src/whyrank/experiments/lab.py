@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -41,6 +41,7 @@ class Lab:
     configs: dict[str, dict[str, object]] = field(default_factory=dict)
     models: Sequence[str] | None = None  # None: what each experiment is made for
     pairs: Sequence[tuple[str, str]] = ()  # cases to show; sampled where none are given
+    titles: Mapping[str, str] = field(default_factory=dict)  # of items, for people who read the report
     threads: int | None = None
     skipped: dict[str, str] = field(default_factory=dict)  # models that cannot run here, and why
     _last: tuple[tuple[object, ...], Model, dict[str, float]] | None = field(default=None, repr=False)
