@@ -12,9 +12,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from whyrank.cli import main
-from whyrank.data import Triplets
+from whyrank.data import Split, Triplets
 from whyrank.errors import ParameterError, UnknownId
-from whyrank.models import POP, Model
+from whyrank.models import BPERJ, CDJ, POP, Model, ProfileJ
 from whyrank.ranking import context
 from whyrank.ranking.context import affinity, answers
 from whyrank.ranking.options import Options
@@ -125,6 +125,29 @@ def test_what_is_no_query_is_refused() -> None:
     for wrong in ({"query": 7}, {"query": [7]}, {"query_by": "ear"}, {"context_items": "spa"}):
         with pytest.raises(ParameterError):
             Options(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [BPERJ, CDJ, ProfileJ], ids=lambda kind: kind.id)
+def test_chosen_items_stand_for_the_history_of_somebody_unknown(kind: type[Model], split: Split) -> None:
+    model = kind(epochs=60 if kind is not ProfileJ else 3).fit(split)
+    catalog = model.catalog_
+    items = catalog.items.ids.to_list()
+    user = int(np.argmax(catalog.user_items.sizes()))
+    known = [items[k] for k in catalog.user_items.row(user)]
+    theirs = [each.item for each in model.recommend(catalog.users.ids[user], len(items), 0)]
+    usual = [each.item for each in model.recommend("nobody", len(items), 0)]
+    found = [each.item for each in model.recommend("nobody", len(items), 0, context_items=[*known, "unheard of"])]
+    assert set(found) == set(items) - set(known)
+    if kind is ProfileJ:  # its users are their items
+        assert found == theirs
+    alone = model.recommend("nobody", 3, 0, context_items=known)
+    assert [each.item for each in alone] == found[:3]
+    assert {each.fallback for each in alone} == {"unknown_user"}
+    assert found != [each for each in usual if each in found]
+    mine = model.recommend(catalog.users.ids[user], 3, 0, context_items=known[:2])
+    assert [each.item for each in mine] == theirs[:3]  # who is known has a history
+    pairs = model.recommend_pairs("nobody", 5, 1e-6, context_items=known)
+    assert {each.item for each in pairs} <= set(found)
 
 
 def test_the_command_line_and_the_service_take_them_too(

@@ -102,6 +102,10 @@ class Model:
         """One row per user, for models that rank items."""
         raise ParameterError(f"{type(self).__name__} does not rank items; use a joint model such as BPERJ")
 
+    def item_query_from(self, items: Numbers) -> Floats:
+        """One row for somebody of whom nothing is known but these items; as for somebody unknown, unless overridden."""
+        return self.item_queries(np.full(1, -1, np.int32))
+
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def fit(self, train: Triplets | Split, validation: Triplets | None = None, run: Run | None = None) -> Self:

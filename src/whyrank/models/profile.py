@@ -240,6 +240,12 @@ class ProfileJ(Profile):
         x = profiles(users, seen, self.item_by_item_inputs_, nobody, seen, nothing)
         return np.hstack([x, np.ones((len(users), 1), np.float32)])
 
+    def item_query_from(self, items: Numbers) -> Floats:
+        chosen = CSR(np.array([0, len(items)]), items, np.ones(len(items), np.int32))
+        user, nobody, nothing = np.zeros(1, np.int32), np.full(1, -1, np.int32), np.zeros((0, 0), np.float32)
+        x = profiles(user, chosen, self.item_by_item_inputs_, nobody, chosen, nothing)
+        return np.hstack([x, np.ones((1, 1), np.float32)])
+
 
 class Reasons:
     """Every penalty runs for an epoch (of many records: a quarter), the best one on until validation falls."""

@@ -195,7 +195,7 @@ def _items_of(
 ) -> pl.DataFrame:
     """The items of some users, with their reasons."""
     numbers = model.catalog_.users.numbers(users, missing="negative")
-    ranked = rank_items(model, numbers, n, threads)
+    ranked = rank_items(model, numbers, n, threads, options)
     row, place = np.nonzero(ranked.numbers >= 0)
     # A user without an item has a row, too; its item is unknown.
     without = np.flatnonzero((ranked.numbers < 0).all(1))

@@ -48,6 +48,8 @@ class ItemRanker(Ranker, Protocol):
 
     def item_queries(self, users: Numbers) -> Floats: ...
 
+    def item_query_from(self, items: Numbers) -> Floats: ...
+
     def item_keys(self) -> Floats: ...
 
     def item_search(self) -> Search: ...
@@ -89,26 +91,50 @@ def rank(
     return ranked
 
 
-def rank_items(model: ItemRanker, users: Numbers, n: int, threads: int | None = None) -> Ranked:
-    """The `n` best items of every user among those the user has not interacted with; -1 is somebody unknown."""
-    n = min(n, len(model.catalog_.items))
+def rank_items(
+    model: ItemRanker, users: Numbers, n: int, threads: int | None = None, options: Options = PLAIN
+) -> Ranked:
+    """The `n` best items of every user among those the user has not interacted with; -1 is somebody unknown.
+
+    Of the options only `context_items` counts: they take the place of what somebody unknown has interacted with.
+    """
+    n, chosen = min(n, len(model.catalog_.items)), chosen_items(model.catalog_, options)
     ranked = Ranked(np.empty((len(users), n), np.int32), np.empty((len(users), n), np.float32))
     for start in range(0, len(users), CHUNK):
         part = slice(start, start + CHUNK)
-        seen = seen_by(model.catalog_.user_items, users[part])
-        found = model.item_search().top(model.item_queries(users[part]), n, excluded=seen, threads=threads)
-        ranked.numbers[part], ranked.scores[part] = found
+        seen = seen_by(model.catalog_.user_items, users[part], chosen)
+        queries = item_queries(model, users[part], chosen)
+        ranked.numbers[part], ranked.scores[part] = model.item_search().top(queries, n, excluded=seen, threads=threads)
     return ranked
 
 
-def seen_by(user_items: CSR, users: Numbers) -> CSR:
-    """The items of some users; of somebody unknown (-1) none."""
-    found = user_items.take(np.maximum(users, 0))
-    if (users >= 0).all():
+def chosen_items(catalog: Catalog, options: Options) -> Numbers:
+    """The items of the context that are known, in the order of their numbers."""
+    if not options.context_items:
+        return np.empty(0, np.int32)
+    numbers = catalog.items.numbers(list(options.context_items), missing="negative")
+    return np.unique(numbers[numbers >= 0])
+
+
+def item_queries(model: ItemRanker, users: Numbers, chosen: Numbers) -> Floats:
+    """The queries of users for items; somebody unknown (-1) has that of the chosen items, if there are any."""
+    queries = model.item_queries(users)
+    if len(chosen) and (users < 0).any():
+        queries[users < 0] = model.item_query_from(chosen)
+    return queries
+
+
+def seen_by(user_items: CSR, users: Numbers, chosen: Numbers) -> CSR:
+    """The items of some users; of somebody unknown (-1) those chosen."""
+    found, known = user_items.take(np.maximum(users, 0)), users >= 0
+    if known.all():
         return found
-    sizes = np.where(users >= 0, found.sizes(), 0)
-    kept = np.repeat(users >= 0, found.sizes())
-    return CSR(np.concatenate([[0], np.cumsum(sizes)]), found.indices[kept], found.counts[kept])
+    sizes = np.where(known, found.sizes(), len(chosen))
+    theirs = np.repeat(known, sizes)
+    indices = np.empty(len(theirs), np.int32)
+    indices[theirs] = found.indices[np.repeat(known, found.sizes())]
+    indices[~theirs] = np.tile(chosen, len(users) - int(known.sum()))
+    return CSR(np.concatenate([[0], np.cumsum(sizes)]), indices, np.ones(len(indices), np.int32))
 
 
 def grounded_candidates(
