@@ -194,6 +194,7 @@ def test_drift_counts_shares_by_hand(tmp_path: Path) -> None:
     (falling,) = found.falling
     assert (falling["text"], falling["new"]) == ("friendly staff", 0)
     assert found.distance == pytest.approx(0.5)
+    assert found.totals == {"new_statements": 1, "new_aspects": 1, "rising": 1, "falling": 1}
     assert drift(None, old).new_statements == []
 
 

@@ -25,6 +25,7 @@ class Drift:
     new_aspects: Rows  # aspect, new, share
     rising: Rows  # explanation, text, aspect, before, new, share_before, share_new, z
     falling: Rows
+    totals: dict[str, int]  # how many there are of each, beyond the 20 that are listed
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -35,8 +36,8 @@ class Drift:
             return f"{self.records_new:,} records, and nothing before to compare them with"
         return (
             f"{self.records_new:,} new records beside {self.records_before:,}: "
-            f"{len(self.new_statements):,} new statements, {len(self.new_aspects):,} new aspects, "
-            f"{len(self.rising):,} rising, {len(self.falling):,} falling; "
+            f"{self.totals['new_statements']:,} new statements, {self.totals['new_aspects']:,} new aspects, "
+            f"{self.totals['rising']:,} rising, {self.totals['falling']:,} falling; "
             f"distance {self.distance or 0:.3f}"
         )
 
@@ -96,14 +97,20 @@ def drift(old: Mined | None, new: Mined) -> Drift:
     surely = surely.sort(pl.col("z").abs(), "explanation", descending=[True, False])
     total = statements.select(pl.col("before").sum(), pl.col("new").sum()).row(0)
     apart = (pl.col("before") / max(total[0], 1) - pl.col("new") / max(total[1], 1)).abs().sum() / 2
+    lists = {
+        "new_statements": _not_said_before(statements, ("explanation", "text", "aspect")),
+        "new_aspects": _not_said_before(aspects, ("aspect",)),
+        "rising": surely.filter(pl.col("z") > 0),
+        "falling": surely.filter(pl.col("z") < 0),
+    }
+    if not sizes[0]:
+        lists = {name: table.clear() for name, table in lists.items()}
     return Drift(
         records_before=sizes[0],
         records_new=sizes[1],
         distance=float(statements.select(apart).item()) if all(total) else None,
-        new_statements=_not_said_before(statements, ("explanation", "text", "aspect")) if sizes[0] else [],
-        new_aspects=_not_said_before(aspects, ("aspect",)) if sizes[0] else [],
-        rising=surely.filter(pl.col("z") > 0).head(SHOWN).to_dicts(),
-        falling=surely.filter(pl.col("z") < 0).head(SHOWN).to_dicts(),
+        **{name: table.head(SHOWN).to_dicts() for name, table in lists.items()},
+        totals={name: table.height for name, table in lists.items()},
     )
 
 
@@ -124,10 +131,10 @@ def _moved(before: pl.DataFrame, fresh: pl.DataFrame, key: str, sizes: tuple[int
     return shares.with_columns(z=z)
 
 
-def _not_said_before(table: pl.DataFrame, columns: tuple[str, ...]) -> Rows:
+def _not_said_before(table: pl.DataFrame, columns: tuple[str, ...]) -> pl.DataFrame:
     """What nobody said before, the most frequent first."""
-    new = table.filter(pl.col("before") == 0).sort("new", columns[0], descending=[True, False]).head(SHOWN)
-    return new.select(*columns, "new", pl.col("share_new").alias("share")).to_dicts()
+    new = table.filter(pl.col("before") == 0).sort("new", columns[0], descending=[True, False])
+    return new.select(*columns, "new", pl.col("share_new").alias("share"))
 
 
 def _cell(value: object) -> str:

@@ -186,7 +186,7 @@ class _Step:
         if not target.is_dir():
             recipe, given = self.recipe, dict[str, Any](self.recipe.rules)
             given |= {"columns": recipe.columns, "titles": recipe.titles, "on_error": recipe.on_error}
-            self.tell(f"mining {len(files):,} files of reviews")
+            self.tell(f"mining {len(files):,} new file{'s' * (len(files) != 1)} of reviews")
             found = mine(list(files), pool=old, threads=recipe.threads, progress=progress, **given)
             if not found.explanations.height:
                 raise DataError("no explanation was found in the reviews", expected="more reviews, or other rules")
