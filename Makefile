@@ -7,12 +7,13 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test lint page bench docs clean
+.PHONY: help demo test lint page dist bench docs clean
 
 help:
 	@echo "make demo   install the core and walk the whole way on simulated reviews (under two minutes)"
 	@echo "make test   install everything and run all checks and tests (under ten minutes)"
 	@echo "make page   build the web page into the package (needs Node)"
+	@echo "make dist   build the wheel and the sdist, both with the page, and serve the wheel from a clean environment"
 	@echo "make docs   build the documentation into site/, without network"
 	@echo "make bench  run all benchmarks and rewrite their tables (an hour; DATA=\"triplets.parquet reviews.jsonl.gz\" for yours)"
 	@echo "make clean  remove what the other commands made"
@@ -34,6 +35,11 @@ lint: $(VENV)/.test
 page:
 	cd web && npm ci --no-audit --no-fund && npm run check && npm run build
 
+dist: page $(VENV)/.test
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+	scripts/try-wheel dist/*.whl
+
 docs: $(VENV)/.test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
@@ -41,7 +47,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/run_all.py $(DATA)
 
 clean:
-	rm -rf $(VENV) .compatibility site demo web/node_modules src/whyrank/service/page .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .compatibility dist site demo web/node_modules src/whyrank/service/page .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -exec rm -rf {} +
 
 $(BIN)/python:

@@ -33,6 +33,7 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
     "service_load": (),
     "ray_speed": (),
     "bulk_speed": (),
+    "items_speed": ("--models", "bper-j", "profile-j"),
     "large_pools": (),
 }
 

@@ -319,9 +319,11 @@ def test_what_tune_writes_fit_and_experiment_read(
         parts[0].test.users.ids[int(parts[0].test.record_user[0])],
         parts[0].test.items.ids[int(parts[0].test.record_item[0])],
     )
+    (tmp_path / "titles.csv").write_text(f"item,title\n{pair[1]},The Old Mill\n")
     options = ("--models", "pop,bper", "--config", config.parent, "--splits", 1, "--pair", ",".join(pair))
+    options += ("--titles", tmp_path / "titles.csv")
     report = call("experiment", "ranking,cases", folder, "-o", tmp_path / "report", *options)
-    assert Path(str(report["report"])).is_file()
+    assert "The Old Mill" in Path(str(report["report"])).read_text(encoding="utf-8")
     assert report["experiments"]["cases"]["cases"][0]["user"] == pair[0]
 
 

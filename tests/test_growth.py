@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from whyrank.cli import main
 from whyrank.data import Split, Triplets
 from whyrank.data.catalog import Catalog
 from whyrank.errors import ParameterError
@@ -118,6 +120,36 @@ def test_a_model_says_that_it_has_taken_in_further_data(split: Split, data: Trip
     plus = BPERPlus(features=features, epochs=1).fit(data)
     plus.add_explanations(["quite new"], features=features[:1])
     assert plus.data_digest_ != data.digest()
+
+
+@pytest.mark.parametrize("model", [COUNTS(), BPERJ(epochs=5)], ids=lambda m: m.id)
+def test_a_table_is_folded_in_and_what_is_unknown_is_skipped_and_counted(model: Model, split: Split) -> None:
+    model.fit(split.train)
+    said, known = split.train.explanations.ids[:3].to_list(), split.train.frame().row(0)
+    rows = [("ann", "new inn", said[0]), ("ann", "new inn", "never heard"), ("bob", "new inn", "never heard")]
+    rows += [("ann", known[1], each) for each in said] + [(known[0], known[1], said[0])]
+    table = pl.DataFrame(rows, schema=["user", "item", "explanation"], orient="row")
+    size = len(model.catalog_.users)
+    assert model.fold_in(table).folded_in_ == (4, 1, 1, 2, 1)
+    assert len(model.catalog_.users) == size + 1
+    assert model.catalog_.users.numbers(["bob"], missing="negative") == [-1]
+    assert {each.fallback for each in model.explain("ann", known[1])} == {None}
+    digest = model.digest()
+    assert model.fold_in(table).folded_in_ == (0, 0, 0, 2, 3)
+    assert model.digest() == digest
+
+
+def test_the_command_folds_in_a_file(split: Split, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    COUNTS().fit(split).save(tmp_path / "model")
+    said = split.train.explanations.ids[0]
+    pl.DataFrame({"user": ["ann"] * 2, "item": ["new"] * 2, "explanation": [said, "?"]}).write_csv(tmp_path / "new.csv")
+    asked = ["fold-in", str(tmp_path / "model"), str(tmp_path / "new.csv"), "-o", str(tmp_path / "larger")]
+    with pytest.raises(SystemExit) as leaving:
+        main([*asked, "--json"])
+    assert not leaving.value.code
+    found = json.loads(capsys.readouterr().out)
+    assert found.items() >= {"triplets": 1, "users": 1, "items": 1, "unknown_explanations": 1}.items()
+    assert load(tmp_path / "larger").explain("ann", "new", grounded=False)[0].fallback is None
 
 
 def test_cd_says_that_it_cannot_fold_in(split: Split) -> None:

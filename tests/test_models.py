@@ -227,11 +227,13 @@ def test_validation_records_of_their_own_vocabularies_are_found_by_id(name: str,
 def test_what_is_not_triplets_is_refused_by_name(split: Split) -> None:
     frame = split.train.frame()
     model = MODELS["bper"](epochs=1).fit(split)
-    for call in (model.fit, model.fold_in, model.partial_fit, lambda given: model.fit(split, given)):
+    for call in (model.fit, model.partial_fit, lambda given: model.fit(split, given)):
         with pytest.raises(ParameterError, match=r"not DataFrame; whyrank.read makes"):
             call(frame)
-    with pytest.raises(ParameterError, match="fold_in takes Triplets"):
-        MODELS["pop"]().fit(split).fold_in(frame)
+    with pytest.raises(DataError, match="not a table"):
+        model.fold_in(7)
+    with pytest.raises(DataError, match="explanation"):
+        model.fold_in(frame.drop("explanation"))
 
 
 def test_numbers_of_numpy_are_parameters_like_others(split: Split, tmp_path: Path) -> None:

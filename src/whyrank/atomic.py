@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from whyrank.errors import ArtifactError, WhyrankError
+from whyrank.locks import lock, release
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
-PART = ".part"
+PART, LOCK = ".part", ".lock"
 
 
 class Marker(NamedTuple):
@@ -113,7 +114,7 @@ def _keep_others(old: Path, new: Path, marker: Marker) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             try:
                 os.link(file, target, follow_symlinks=False)
-            except OSError:  # not every file system has links
+            except (OSError, NotImplementedError):  # not every file system has links
                 shutil.copy2(file, target, follow_symlinks=False)
 
 
@@ -121,17 +122,16 @@ def _keep_others(old: Path, new: Path, marker: Marker) -> None:
 def sole_writer(path: str | Path) -> Iterator[None]:
     """Keep other processes from a work of hours that ends in the same `path`; they are told so at once."""
     path = Path(path)
-    lock = path.parent / f".{path.name}.lock"
+    file = path.parent / f".{path.name}.lock"
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = _lock(lock, os.O_RDWR | os.O_CREAT)
+        handle = lock(file)
     if handle is None:
         raise ArtifactError(f"{path}: another process is writing it; wait for that one, or name another output")
     try:
         yield
     finally:
-        lock.unlink(missing_ok=True)  # while it is still ours
-        os.close(handle)
+        release(handle, file)
 
 
 @contextlib.contextmanager
@@ -158,12 +158,23 @@ def _aside(path: Path) -> Iterator[Path]:
         handle = None
         while handle is None:  # another process may sweep it away before it is locked
             folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART))
-            handle = _lock(folder, os.O_RDONLY)
+            handle = lock(folder / LOCK)
         try:
             yield folder / path.name
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(handle)
+            _discard(folder, handle)
+
+
+def _discard(folder: Path, handle: int) -> None:
+    """Remove a folder that is locked: its lock last, so that who locks it next finds it empty, and keeps it."""
+    for each in folder.iterdir():
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+        elif each.name != LOCK:
+            each.unlink(missing_ok=True)
+    release(handle, folder / LOCK)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _sweep(path: Path) -> None:
@@ -172,31 +183,14 @@ def _sweep(path: Path) -> None:
     with contextlib.suppress(OSError):
         for folder in list(path.parent.iterdir()):
             if folder.name.startswith(prefix) and folder.name.endswith(PART) and not folder.is_symlink():
-                handle = _lock(folder, os.O_RDONLY)
+                handle = lock(folder / LOCK)
                 if handle is not None:
-                    shutil.rmtree(folder, ignore_errors=True)
-                    os.close(handle)
-
-
-def _lock(path: Path, flags: int) -> int | None:
-    """A handle that locks a file or folder until it is closed, or until the process ends; None if that is not to be."""
-    try:
-        handle = os.open(path, flags, 0o666)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(handle), os.stat(path)):  # nobody removed it between our two looks
-            return handle
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    os.close(handle)
-    return None
+                    _discard(folder, handle)
 
 
 def _sync(file: Path) -> None:
     """Make sure the bytes are on disk before the name points at them."""
-    handle = os.open(file, os.O_RDONLY)
+    handle = os.open(file, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -208,8 +202,7 @@ def _swap_in(aside: Path, path: Path) -> Path | None:
     if not path.exists():
         os.rename(aside, path)
         return None
-    libc = ctypes.CDLL(None, use_errno=True)
-    exchange = getattr(libc, "renameat2", None)
+    exchange = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
     if exchange is not None and exchange(AT_FDCWD, bytes(aside), AT_FDCWD, bytes(path), RENAME_EXCHANGE) == 0:
         return aside
     old = aside.with_name(f"{aside.name}.old")

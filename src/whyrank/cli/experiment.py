@@ -27,6 +27,7 @@ from whyrank.cli.app import (
     workers_at,
 )
 from whyrank.cli.measure import Candidates
+from whyrank.cli.serve import Titles
 from whyrank.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def experiment_command(
     ] = 0,
     candidates: Candidates = "pool",
     pairs: Annotated[list[str] | None, typer.Option("--pair", help="A case to show: --pair user,item.")] = None,
+    titles: Titles = None,
     cache: Annotated[Path | None, typer.Option(help="Where runs are kept; OUTPUT/runs unless given.")] = None,
     seed: Seed = 0,
     threads: Threads = None,
@@ -66,6 +68,7 @@ def experiment_command(
     json: Json = False,
 ) -> None:
     """Make the paper's tables and figures, and more, from any data set; what was run before is not run again."""
+    from whyrank.data.names import read_titles
     from whyrank.experiments.cache import Cache
     from whyrank.experiments.lab import Lab, of_same_data, read_configs, read_tuned
     from whyrank.experiments.suite import names_of, run, tune_first
@@ -83,6 +86,7 @@ def experiment_command(
         candidates=candidates,  # type: ignore[arg-type]
         models=models.lower().split(",") if models else None,
         pairs=[_pair(text) for text in pairs or []],
+        titles=read_titles(titles),
         threads=threads,
     )
     if given is not None:

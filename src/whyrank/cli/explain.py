@@ -16,9 +16,8 @@ from whyrank.cli.app import (
     note,
     print_json,
     print_text,
-    progress,
-    told_if_interrupted,
 )
+from whyrank.cli.bulk import explain_in_bulk, recommend_in_bulk, shown_in_bulk
 from whyrank.cli.cards import card, score_table
 from whyrank.cli.options import with_options
 from whyrank.cli.serve import Titles
@@ -27,7 +26,6 @@ from whyrank.ranking.options import Options
 
 if TYPE_CHECKING:
     from whyrank.ranking.reasons import Reason
-    from whyrank.ranking.sentences import Templates
 
 User = Annotated[str | None, typer.Option("--user", "-u", help="A user id.")]
 Count = Annotated[int, typer.Option("-n", help="How many.", min=1)]
@@ -36,7 +34,11 @@ TemplatesFile = Annotated[
     Path | None,
     typer.Option("--templates", help="A JSON file of templates for sentences: other words, another language."),
 ]
-QUOTES = "Show what people wrote; of --pairs it is written only if asked for."
+QUOTES = "Show what people wrote; it is written to files only if asked for."
+FORMS = "(.parquet, .csv, .tsv or .jsonl)"
+Sentences = Annotated[
+    bool, typer.Option("--sentences/--no-sentences", help="With files: write sentences; without them it is quicker.")
+]
 
 
 @command("explain", "whyrank explain model --user u000001 --item i00001")
@@ -53,12 +55,13 @@ def explain_command(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Where the reasons of --pairs go (.parquet; with --ray a folder)."),
+        typer.Option("-o", "--output", help=f"Where the reasons of --pairs go {FORMS}; with --ray a folder."),
     ] = None,
     n: Count = 5,
     titles: Titles = None,
     templates: TemplatesFile = None,
     quotes: Annotated[bool | None, typer.Option("--quotes/--no-quotes", help=QUOTES)] = None,
+    sentences: Sentences = True,
     scores: Scores = False,
     threads: Threads = None,
     ray: RayAddress = None,
@@ -66,17 +69,20 @@ def explain_command(
     *,
     options: Options,
 ) -> None:
-    """Show the best reasons of a pair, or write those of millions of pairs, Parquet to Parquet."""
+    """Show the best reasons of a pair, or write those of millions of pairs from file to file."""
     from whyrank.data.names import read_titles
     from whyrank.models import load
     from whyrank.ranking.sentences import Templates
 
-    written = Templates.read(templates)
     if pairs is not None and output is not None and user is None and item is None:
-        if scores or titles is not None:
-            raise ParameterError("--scores and --titles are for one pair; a file of reasons has scores and item ids")
-        explain_in_bulk(model, pairs, output, n, options, bool(quotes), written, threads, ray, json)
+        if scores:
+            raise ParameterError("--scores is for one pair; a file of reasons has scores")
+        shown = shown_in_bulk(titles, templates, bool(quotes), sentences)
+        explain_in_bulk(model, pairs, output, n, options, shown, threads, ray, json)
         return
+    if not sentences:
+        raise ParameterError("--no-sentences is for --pairs; --scores shows one pair without sentences")
+    written = Templates.read(templates)
     if user is None or item is None or pairs is not None or output is not None:
         raise ParameterError("give --user and --item for one pair, or --pairs and -o for a file of pairs")
     if ray is not None:
@@ -103,60 +109,20 @@ def show(title: str, reasons: list[Reason], scores: bool, quotes: bool, options:
         print_text("\n".join(card(title, reasons, quotes=quotes)))
 
 
-def explain_in_bulk(
-    model: Path,
-    pairs: Path,
-    output: Path,
-    n: int,
-    options: Options,
-    quotes: bool,
-    templates: Templates,
-    threads: int | None,
-    ray: str | None,
-    json: bool,
-) -> None:
-    """Reasons for a file of pairs or, on a cluster, for a folder of them."""
-    from whyrank.models import load
-    from whyrank.ranking.bulk import explain_file
-
-    with told_if_interrupted(lambda: "the same command goes on where it stopped"), progress(json) as bar:
-        task = bar.add_task("explaining", total=None, remark="")
-
-        def tell(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        if ray is None:
-            loaded = load(model)
-            reports = [
-                explain_file(
-                    *(loaded, pairs, output, n, options),
-                    quotes=quotes,
-                    templates=templates,
-                    threads=threads,
-                    progress=tell,
-                )
-            ]
-        else:
-            from whyrank.cluster.explain import explain_files
-            from whyrank.cluster.session import connect
-
-            with connect(ray) as cluster:
-                reports = explain_files(
-                    *(cluster, model, pairs, output, n, options), quotes=quotes, templates=templates, progress=tell
-                )
-    if json:
-        listed = [each.as_dict() for each in reports]
-        print_json(listed[0] if ray is None else {"output": output, "files": listed})
-    else:
-        for each in reports:
-            note(each.summary())
-
-
 @command("recommend", "whyrank recommend model --user u000001 -n 3")
 @with_options
 def recommend_command(
     model: ModelFolder,
     user: User = None,
+    users: Annotated[
+        str | None,
+        typer.Option(
+            help="A file with a column user, or all: recommend to all of them and write a file.", metavar="FILE|all"
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help=f"Where the items and reasons of --users go {FORMS}.")
+    ] = None,
     n: Count = 5,
     reasons: Annotated[int | None, typer.Option(help="Reasons for each item; 3 unless given.", min=0)] = None,
     joint: Annotated[bool, typer.Option("--joint", help="Rank (item, explanation) pairs as a whole, exactly.")] = False,
@@ -165,19 +131,30 @@ def recommend_command(
     ] = None,
     titles: Titles = None,
     templates: TemplatesFile = None,
-    quotes: Annotated[bool, typer.Option("--quotes/--no-quotes", help="Show what people wrote.")] = True,
+    quotes: Annotated[bool | None, typer.Option("--quotes/--no-quotes", help=QUOTES)] = None,
+    sentences: Sentences = True,
     scores: Scores = False,
+    threads: Threads = None,
     json: Json = False,
     *,
     options: Options,
 ) -> None:
-    """Recommend items with reasons, for models that rank items."""
+    """Recommend items with reasons, to one user or to all of them, for models that rank items."""
     from whyrank.data.names import read_titles
     from whyrank.models import load
     from whyrank.ranking.sentences import Templates
 
-    if user is None:
-        raise ParameterError("give --user")
+    how_many = 3 if reasons is None else reasons
+    if users is not None and output is not None and user is None:
+        if joint or weight is not None or scores:
+            raise ParameterError("--joint, --weight and --scores are for --user; a file of items has scores")
+        shown = shown_in_bulk(titles, templates, bool(quotes), sentences)
+        recommend_in_bulk(model, users, output, n, how_many, options, shown, threads, json)
+        return
+    if user is None or users is not None or output is not None:
+        raise ParameterError("give --user for one user, or --users and -o for many")
+    if not sentences:
+        raise ParameterError("--no-sentences is for --users; --scores shows one user's items without sentences")
     if joint and reasons is not None:
         raise ParameterError("with --joint every item comes with the reason it is ranked with; leave out --reasons")
     if weight is not None and not joint:
@@ -188,7 +165,6 @@ def recommend_command(
         pairs = loaded.recommend_pairs(user, n, 1.0 if weight is None else weight, templates=written, **vars(options))
         found = [(each.item, each.score, [each.reason], each.as_dict()) for each in pairs]
     else:
-        how_many = 3 if reasons is None else reasons
         items = loaded.recommend(user, n, how_many, templates=written, **vars(options))
         found = [(each.item, each.score, each.reasons, each.as_dict()) for each in items]
     if json:
@@ -200,4 +176,4 @@ def recommend_command(
         note(nothing.format(user))
     for place, (item, score, because, _) in enumerate(found, 1):
         title = f"{place}. {named.get(item, item)}" + (f"   (score {score:.3f})" if scores else "")
-        show(title, because, scores and bool(because), quotes, options)
+        show(title, because, scores and bool(because), quotes is not False, options)

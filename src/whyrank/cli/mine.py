@@ -82,7 +82,7 @@ def mine_command(
     if extra and unit == "statements":
         raise ParameterError("--extra mines clauses; leave out --unit statements")
     clauses = extra or unit == "clauses" or (unit is None and pool is not None and Mined.read(pool).unit == "clauses")
-    chosen = _settings(settings, MiningRules if clauses else StatementRules)
+    chosen = parse_rules(settings, MiningRules if clauses else StatementRules)
     base = MiningRules.extra() if extra else None
     with sole_writer(output), told_if_interrupted(lambda: "nothing was written"), progress(json) as bar:
         tasks: dict[str, TaskID] = {}
@@ -156,13 +156,13 @@ def mine_command(
         _show(mined, output, rules)
 
 
-def _settings(texts: list[str] | None, rules: type) -> dict[str, object]:
+def parse_rules(texts: list[str] | None, rules: type, option: str = "--set") -> dict[str, object]:
     """Rules from the command line; numbers, true, false and none as such, lists separated by commas."""
     import dataclasses
 
     kinds = {field.name: str(field.type) for field in dataclasses.fields(rules)}
     values: dict[str, object] = {}
-    for name, text in parse_pairs(texts or [], "--set").items():
+    for name, text in parse_pairs(texts or [], option).items():
         kind = kinds.get(name, "")
         try:
             if text.lower() == "none":

@@ -13,9 +13,8 @@ from whyrank.cluster.session import Cluster
 from whyrank.data.tables import FORMS
 from whyrank.errors import DataError, ParameterError
 from whyrank.models import Model, load
-from whyrank.ranking.bulk import BulkReport, explain_file, fingerprint
+from whyrank.ranking.bulk import BulkReport, Shown, explain_file, fingerprint
 from whyrank.ranking.options import Options
-from whyrank.ranking.sentences import Templates
 
 DONE = ".done"  # a folder of the output: what came of each file, and from what
 
@@ -27,9 +26,8 @@ def explain_files(
     output: Path,
     n: int = 10,
     options: Options | None = None,
+    shown: Shown | None = None,
     *,
-    quotes: bool = False,
-    templates: Templates | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[BulkReport]:
     """Rank reasons for every pair of every file of a folder; for a.csv there will be a.csv.parquet in `output`.
@@ -44,7 +42,7 @@ def explain_files(
     if len(set(targets)) < len(targets):
         raise DataError("two files of pairs would become one file of reasons", path=pairs, expected="other names")
     waiting = [
-        cluster.submit(explain_one, model.resolve(), file, target, n, options or Options(), quotes, templates)
+        cluster.submit(explain_one, model.resolve(), file, target, n, options or Options(), shown or Shown())
         for file, target in zip(files, targets, strict=True)
     ]
     order = list(waiting)
@@ -71,19 +69,18 @@ def explain_one(
     output: Path,
     n: int,
     options: Options,
-    quotes: bool = False,
-    templates: Templates | None = None,
+    shown: Shown,
 ) -> BulkReport:
     """One file, unless it is done."""
     loaded = loaded_model(model, (model / "manifest.json").stat().st_mtime_ns)
-    mark = fingerprint(loaded, pairs, n, options, quotes, templates)
+    mark = fingerprint(loaded, pairs, n, options, shown)
     note = output.parent / DONE / f"{output.name}.json"
     if output.is_file() and note.is_file():
         before = json.loads(note.read_text(encoding="utf-8"))
         if before["mark"] == mark:
             report = BulkReport(**before["report"])
             return BulkReport(**(vars(report) | {"resumed_at": report.pairs, "seconds": 0.0}))
-    report = explain_file(loaded, pairs, output, n, options, quotes=quotes, templates=templates, threads=1)
+    report = explain_file(loaded, pairs, output, n, options, shown, threads=1)
     with new_file(note) as aside:
         aside.write_text(json.dumps({"mark": mark, "report": asdict(report)}), encoding="utf-8")
     return report

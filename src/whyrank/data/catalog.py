@@ -206,7 +206,7 @@ class Catalog:
         user, item = users.numbers(new.users.ids)[new.user], items.numbers(new.items.ids)[new.item]
         said = pool.numbers(new.explanations.ids)[new.explanation]
         seen = (users.numbers(new.users.ids)[new.record_user], items.numbers(new.items.ids)[new.record_item])
-        fresh_pair = ~self.knows(*self._numbers_of(new))
+        fresh_pair = ~self.knows(*self.numbers_of(new))
         popularity = np.bincount(said, minlength=len(pool))
         before = np.zeros(len(pool))
         before[: len(self.popularity)] = self.popularity
@@ -266,7 +266,7 @@ class Catalog:
         Of a pair that it knows they are those that the user or the item has not had yet: a catalog does not remember
         what was said of a pair, so the rest has been counted or cannot be told from what has been.
         """
-        user, item = self._numbers_of(new)
+        user, item = self.numbers_of(new)
         explanation = self.explanations.numbers(new.explanations.ids, missing="negative")[new.explanation]
         record = new.record_explanations.rows_of_entries()
         known = self.knows(user, item)[record] & (explanation >= 0)
@@ -274,7 +274,7 @@ class Catalog:
             known[known] = relation.holds(rows[record[known]], explanation[known])
         return new.without(known)
 
-    def _numbers_of(self, new: Triplets) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def numbers_of(self, new: Triplets) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The user and the item of every record; -1 for what is unknown."""
         user = self.users.numbers(new.users.ids, missing="negative")[new.record_user]
         return user, self.items.numbers(new.items.ids, missing="negative")[new.record_item]

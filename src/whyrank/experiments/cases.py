@@ -39,7 +39,8 @@ def write(lab: Lab, report: Report) -> Facts:
             marks = (MARK if number in truth else "" for number in shown)
             columns[name] = [f"{m}{text}" for m, text in zip(marks, test.text_of(shown).to_list(), strict=True)]
         rating = "" if test.rating is None or np.isnan(test.rating[record]) else f", rated {test.rating[record]:g}"
-        report.paragraph(f"Case {number}, {kind}: item {item} for user {user}{rating}.")
+        title = f" ({lab.titles[item]})" if item in lab.titles else ""
+        report.paragraph(f"Case {number}, {kind}: item {item}{title} for user {user}{rating}.")
         depth = max(map(len, columns.values()))
         rows = [[texts[place] if place < len(texts) else "" for texts in columns.values()] for place in range(depth)]
         marked = [[text.startswith(MARK) for text in row] for row in rows]

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -52,6 +52,7 @@ class Lab:
     configs: Configs = field(default_factory=dict)  # for all splits
     models: Sequence[str] | None = None  # None: what each experiment is made for
     pairs: Sequence[tuple[str, str]] = ()  # cases to show; sampled where none are given
+    titles: Mapping[str, str] = field(default_factory=dict)  # of items, for people who read the report
     threads: int | None = None
     candidates: Kind = "pool"  # what the table of all models ranks
     tuned: dict[int, Configs] = field(default_factory=dict)  # for single splits, by place; these come first

@@ -10,7 +10,19 @@ from numpy.typing import NDArray
 from whyrank.kernels import inlined, kernel
 from whyrank.kernels.heap import FEW, settle, worst
 from whyrank.kernels.lanes import BLOCK, GROUP, fetch_row, lowest_bit, rate_group, reaching
-from whyrank.kernels.topn import NEVER, Batch, Best, Pool, encode, gather, judge, nth_rating, take, try_bonuses
+from whyrank.kernels.topn import (
+    NEVER,
+    Batch,
+    Best,
+    Pool,
+    encode,
+    excluded_of,
+    gather,
+    judge,
+    nth_rating,
+    take,
+    try_bonuses,
+)
 
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int32]
@@ -128,7 +140,7 @@ def search_sums(
             if not begun and n <= BLOCK:
                 for lane in range(BLOCK):
                     peaks[0, lane] = -32768
-                nth = nth_rating(ratings, 0, 0, count, peaks, n)
+                nth = nth_rating(ratings, 0, 0, count, peaks, n + excluded_of(indptr, values, row))
             error = errors[0, 0] * norm + errors[0, 1] * gap + errors[0, 2]
             for part in range(0 if nth < NEVER else 1, 2):
                 lowest = nth

@@ -188,6 +188,16 @@ def _count_reaching(bounds: Floats, cell: int, first: int, last: int, threshold:
 
 
 @inlined
+def excluded_of(indptr: NDArray[np.int64], values: Floats, row: int) -> int:
+    """How many explanations a query must not have: those with a bonus of -inf, which it has alone if at all.
+
+    Ratings do not know of them, so that many more must be rated as high before the n-th best is sure.
+    """
+    low, high = indptr[row], indptr[row + 1]
+    return high - low if low < high and values[low] == -np.inf else 0
+
+
+@inlined
 def judge(
     keys: Floats, base: Floats, tie_ranks: Numbers, query: Floats, k: int, found: Numbers, count: int,
     entries: Entries, bonus: Numbers, low: int, high: int, floor: float, heap: Entries, sizes: Sizes,
@@ -278,7 +288,8 @@ def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) 
                 )
                 for at in range(further if start == 0 and n <= BLOCK else 0):
                     k = rating[at]
-                    nth[k] = nth_rating(ratings, k, rated, min(ahead, reach[k]), peaks, n)
+                    count_of_best = n + excluded_of(indptr, values, rows[begin + k])
+                    nth[k] = nth_rating(ratings, k, rated, min(ahead, reach[k]), peaks, count_of_best)
                     if nth[k] < NEVER:
                         # One step for the rounding up of the start.
                         error = errors[k, 0] * most[0] + errors[k, 1] * most[1] + 2.0 * errors[k, 2]

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from whyrank import artifacts
 from whyrank.data.catalog import Catalog
+from whyrank.data.ratings import ANY
 from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import feed_ids
@@ -40,6 +41,16 @@ Kept = TypeVar("Kept")
 Other = TypeVar("Other", bound="Model")
 
 
+class FoldedIn(NamedTuple):
+    """What `fold_in` took in and what it skipped."""
+
+    triplets: int  # taken in
+    users: int  # new ones
+    items: int  # new ones
+    unknown_explanations: int  # triplets that were skipped: the model does not know what they say
+    known_pairs: int  # records that were skipped: the model has counted them
+
+
 @dataclass(kw_only=True, eq=False)
 class Model:
     """Base of all models: constructors only store, `fit` checks and learns, fitted attributes end in `_`.
@@ -51,6 +62,7 @@ class Model:
     id: ClassVar[str]
     summary: ClassVar[str]
     ranks_items: ClassVar[bool] = False
+    item_constant: ClassVar[int] = 0  # last columns of item queries that are the same for all users: a bias of items
     fitted: ClassVar[tuple[str, ...]] = ()  # names of the learned arrays, without the trailing underscore
     scores_n: ClassVar[bool] = False  # whether `bonus` is for its n best alone, of which a larger n has more
     types: ClassVar[Mapping[str, type]] = {}  # of learned arrays that are not of float32
@@ -92,6 +104,10 @@ class Model:
     def item_queries(self, users: Numbers) -> Floats:
         """One row per user, for models that rank items."""
         raise ParameterError(f"{type(self).__name__} does not rank items; use a joint model such as BPERJ")
+
+    def item_query_from(self, items: Numbers) -> Floats:
+        """One row for somebody of whom nothing is known but these items; as for somebody unknown, unless overridden."""
+        return self.item_queries(np.full(1, -1, np.int32))
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -135,27 +151,47 @@ class Model:
         """What a fit to a split learns from, and what it chooses by."""
         return (split.train, split.validation) if cls.uses_validation else (split.training, None)
 
-    def fold_in(self, new: Triplets) -> Self:
+    def fold_in(self, new: object) -> Self:
         """Take in users and items that came after the fit, from what they said and what was said of them.
 
-        Nothing that was learned changes, and no other data is needed; what is new gets factors from the explanations,
-        which must be known. Evidence counts the new triplets as well. Records of pairs that are known already are left
-        out, so that nothing counts twice. The model itself grows, and is returned.
+        Nothing that was learned changes, and no other data is needed; what is new gets factors from the explanations.
+        Evidence counts the new triplets as well. The model itself grows, and is returned; `folded_in_` says how much.
+
+        Args:
+            new: Triplets, or a table of columns user, item, explanation as `Triplets.from_frame` takes it. Explanations
+                that the model does not know are skipped, and so are pairs that it knows, so that nothing counts twice.
+
+        Returns:
+            The model.
+
+        Raises:
+            DataError: the table lacks a column, or is none.
+            ParameterError: the model cannot fold in (CD, whose factors come in threes).
+
+        >>> import whyrank as wr
+        >>> model = wr.POP().fit(wr.simulate("small", users=50, records=200))
+        >>> new = {"user": ["ann", "ann"], "item": ["i00001", "i00002"], "explanation": ["e00001", "no such"]}
+        >>> model.fold_in(new).folded_in_
+        FoldedIn(triplets=1, users=1, items=0, unknown_explanations=1, known_pairs=0)
         """
         self._check_fitted()
-        require_triplets("fold_in", new)
+        given = new if isinstance(new, Triplets) else Triplets.from_frame(new)
         known = self.catalog_
-        users, items = (
-            vocabulary.numbers(own.ids, missing="negative")
-            for vocabulary, own in ((known.users, new.users), (known.items, new.items))
-        )
-        new = new.take(np.flatnonzero(~known.knows(users[new.record_user], items[new.record_item])))
-        grown = known.grown(new)
-        self._grow(grown)
-        self.catalog_ = grown
-        if new.records:
-            self._took_in(new.digest())
-        self._forget()
+        unknown = known.explanations.numbers(given.explanations.ids, missing="negative")[given.explanation] < 0
+        rest = given.without(unknown) if unknown.any() else given
+        seen = known.knows(*known.numbers_of(rest))
+        rest = rest.take(np.flatnonzero(~seen))
+        before = len(known.users), len(known.items)
+        if rest.records:
+            # Nobody and nothing is taken in of which nothing is left.
+            rest = Triplets.from_frame(rest.frame(record=True), record="record", rating_range=ANY)
+            grown = known.grown(rest)
+            self._grow(grown)
+            self.catalog_ = grown
+            self._took_in(rest.digest())
+            self._forget()
+        users, items = len(self.catalog_.users) - before[0], len(self.catalog_.items) - before[1]
+        self.folded_in_ = FoldedIn(len(rest), users, items, int(unknown.sum()), int(seen.sum()))
         return self
 
     def _took_in(self, digest: str) -> None:
@@ -175,7 +211,11 @@ class Model:
     def item_search(self) -> Search:
         """The prepared exact search over this model's items."""
         self._check_fitted()
-        return self.kept("item search", lambda: Search(self.item_keys(), self.catalog_.item_ranks))
+
+        def made() -> Search:
+            return Search(self.item_keys(), self.catalog_.item_ranks, constant=self.item_constant)
+
+        return self.kept("item search", made)
 
     def kept(self, key: object, make: Callable[[], Kept]) -> Kept:
         """What is made once of a fitted model, until it changes."""

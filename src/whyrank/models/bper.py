@@ -100,6 +100,7 @@ class BPERJ(BPER):
     id = "bper-j"
     summary = "BPER with items: joint ranking (the paper's)"
     ranks_items = True
+    item_constant = 1
     fitted: ClassVar[tuple[str, ...]] = (*BPER.fitted, "item_popularity_bias")
     layout: ClassVar[dict[str, tuple[str, str | None]]] = BPER.layout | {
         "item": ("item_factors", "item_popularity_bias")

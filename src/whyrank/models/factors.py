@@ -14,7 +14,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError
 from whyrank.models.base import Model, Shape, require_triplets
 from whyrank.models.parameters import parameter, seed_parameter
-from whyrank.ranking.form import Floats
+from whyrank.ranking.form import Floats, Numbers
 from whyrank.training import FactorSettings, Pass, Run, Storage, Table, fold_in, grow, train
 
 
@@ -127,6 +127,22 @@ class FactorModel(Model):
             if bias is not None:
                 storage.bias(name)[:] = getattr(self, f"{bias}_")
         return storage
+
+    def item_query_from(self, items: Numbers) -> Floats:
+        """Factors from the items alone, as Algorithm 1 learns a row while all else stays; then the item's bias."""
+        factors, bias = self.layout["item"]
+
+        def only_items() -> Storage:
+            table = getattr(self, f"{factors}_")
+            storage = Storage({"item": Table(len(table), self.factors, bias=bias is not None)})
+            storage.factors("item")[:] = table
+            if bias is not None:
+                storage.bias("item")[:] = getattr(self, f"{bias}_")
+            return storage
+
+        positives = CSR(np.array([0, len(items)]), items, np.ones(len(items), np.int32))
+        row = fold_in(self.kept("items alone", only_items), "item", positives, self.settings(Run()))
+        return np.hstack([row, np.ones((1, self.item_constant), np.float32)])
 
     def _grow(self, catalog: Catalog) -> None:
         if not self.folds:

@@ -171,6 +171,7 @@ class ProfileJ(Profile):
     id = "profile-j"
     summary = "Profile with items: joint ranking (whyrank's own, the default)"
     ranks_items = True
+    item_constant = 1
     fitted: ClassVar[tuple[str, ...]] = (
         *Profile.fitted,
         *("item_vectors", "item_bias", "item_by_item_inputs"),
@@ -241,6 +242,12 @@ class ProfileJ(Profile):
         seen, nobody = self.catalog_.user_items, np.full(len(users), -1, np.int32)
         nothing = np.zeros((0, 0), np.float32)
         return kernels.pair_profiles(users, *seen, self.item_by_item_inputs_, nobody, *seen, nothing, ALL)
+
+    def item_query_from(self, items: Numbers) -> Floats:
+        chosen = CSR(np.array([0, len(items)]), items, np.ones(len(items), np.int32))
+        user, nobody, nothing = np.zeros(1, np.int32), np.full(1, -1, np.int32), np.zeros((0, 0), np.float32)
+        x = profiles(user, chosen, self.item_by_item_inputs_, nobody, chosen, nothing)
+        return np.hstack([x, np.ones((1, 1), np.float32)])
 
 
 def comparison_steps(records: int, settings: SoftmaxSettings) -> int:

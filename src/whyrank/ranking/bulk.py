@@ -1,29 +1,25 @@
-"""Reasons for a file of pairs: in constant memory, resumable, nothing half-written."""
+"""Reasons for a file of pairs, and items with reasons for a file of users or for all of them."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
-from whyrank.atomic import new_file, sole_writer
-from whyrank.data.compressed import check_expansion
-from whyrank.data.parquet import check_parquet
-from whyrank.data.tables import UNREADABLE, first_line, form_of
-from whyrank.errors import DataError, ParameterError
-from whyrank.ranking.explain import explain
+from whyrank.errors import ParameterError
+from whyrank.ranking.explain import explain, explained, ranked_known
 from whyrank.ranking.options import Options
-from whyrank.ranking.rank import Ranker
+from whyrank.ranking.parts import Made, Progress, check_paths, parts_of, sink
+from whyrank.ranking.rank import ItemRanker, Ranker, check_count, rank_items
 from whyrank.ranking.reasons import table
 from whyrank.ranking.sentences import Templates
 
 ROWS = 250_000  # pairs in memory at once, and lost at most when the run is killed
+EVERYBODY = "all"
 
 
 @dataclass(frozen=True)
@@ -46,13 +42,58 @@ class BulkReport:
         return (self.pairs - self.resumed_at) / max(self.seconds, 1e-9)
 
     def summary(self) -> str:
+        """One line for people."""
         counts = {**self.statuses, "unknown_user (answered without them)": self.unknown_users}
-        odd = ", ".join(f"{count:,} {name}" for name, count in counts.items() if name != "ok" and count)
         again = f", {self.resumed_at:,} of them by an earlier run" if self.resumed_at else ""
         return (
             f"{self.pairs:,} pairs{again}, {self.reasons:,} reasons in {self.seconds:.1f} s "
-            f"({self.pairs_per_second:,.0f} pairs/s){'; ' + odd if odd else ''} -> {self.output}"
+            f"({self.pairs_per_second:,.0f} pairs/s){_odd(counts)} -> {self.output}"
         )
+
+
+@dataclass(frozen=True)
+class ItemsReport:
+    """What came of recommending items to many users."""
+
+    output: str
+    users: int
+    items: int
+    reasons: int
+    statuses: dict[str, int]  # items by outcome: ok, no_reason; and users without an item: no_item
+    unknown_users: int  # users who were answered by popularity alone
+    resumed_at: int  # users that an earlier, interrupted run had done
+    seconds: float
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self) | {"users_per_second": self.users_per_second}
+
+    @property
+    def users_per_second(self) -> float:
+        return (self.users - self.resumed_at) / max(self.seconds, 1e-9)
+
+    def summary(self) -> str:
+        """One line for people."""
+        counts = {**self.statuses, "unknown_user (answered without them)": self.unknown_users}
+        again = f", {self.resumed_at:,} of them by an earlier run" if self.resumed_at else ""
+        return (
+            f"{self.users:,} users{again}, {self.items:,} items, {self.reasons:,} reasons in {self.seconds:.1f} s "
+            f"({self.users_per_second:,.0f} users/s){_odd(counts)} -> {self.output}"
+        )
+
+
+def _odd(counts: dict[str, int]) -> str:
+    odd = ", ".join(f"{count:,} {name}" for name, count in counts.items() if name != "ok" and count)
+    return f"; {odd}" if odd else ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a file of reasons has beyond ids, scores and evidence."""
+
+    sentences: bool = True
+    quotes: bool = False
+    titles: pl.DataFrame | None = None  # columns item and title
+    templates: Templates | None = None
 
 
 def explain_file(
@@ -61,145 +102,163 @@ def explain_file(
     output: str | Path,
     n: int = 10,
     options: Options | None = None,
+    shown: Shown | None = None,
     *,
-    quotes: bool = False,
-    templates: Templates | None = None,
     threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> BulkReport:
-    """Rank reasons for every pair of a file and write them as Parquet, in the order of the pairs.
+    """Rank reasons for every pair of a file and write them in the order of the pairs.
 
-    Pairs come as Parquet, CSV, TSV or JSON lines with columns user and item. Somebody unknown is answered from the item
-    and popularity, with `fallback` unknown_user; a pair without a reason becomes one row with `status` no_reason or
-    unknown_item. Parts are kept beside the output until all are done; the same call after an interruption goes on where
-    it stopped.
+    Pairs come as Parquet, CSV, TSV or JSON lines with columns user and item; reasons are written in the form that the
+    name of the output says. Somebody unknown is answered from the item and popularity, with `fallback` unknown_user; a
+    pair without a reason becomes one row with `status` no_reason or unknown_item. Parts are saved beside the output
+    until all are done; the same call after an interruption goes on where it stopped.
     """
     begin = time.perf_counter()
-    pairs, output, options = Path(pairs), Path(output), options or Options()
-    if output.suffix != ".parquet":
-        raise ParameterError(f"{output}: reasons are written as Parquet; use a name that ends in .parquet")
-    if not pairs.is_file():
-        raise DataError("no such file", path=pairs)
-    if output.exists() and output.samefile(pairs):
-        raise ParameterError(f"{output}: is the file of pairs, which would be lost; name another output")
-    parts = output.parent / f".{output.name}.parts"
-    with sole_writer(output), _dropped_if_unreadable(parts):
-        source = _prepare(pairs, parts, fingerprint(model, pairs, n, options, quotes, templates))
-        total = int(_collected(source.select(pl.len()), pairs).item())
-        done_before = done = 0
-        for number, start in enumerate(range(0, total, ROWS)):
-            part = parts / f"part-{number:06d}.arrow"
-            if part.is_file():
-                done_before = done = min(start + ROWS, total)
-            else:
-                some = _collected(source.slice(start, ROWS), pairs)
-                found = explain(model, some, options, n, templates=templates, threads=threads)
-                with new_file(part) as aside:
-                    table(found, quotes=quotes).write_ipc(aside, compression="uncompressed")
-                done = min(start + ROWS, total)
-            if progress:
-                progress(done, total)
-        reasons, statuses, unknown = _finish(parts, output, total)
-    seconds, resumed = time.perf_counter() - begin, min(done_before, total)
-    return BulkReport(str(output), total, reasons, statuses, unknown, resumed, seconds)
+    pairs, output, options, shown = Path(pairs), Path(output), options or Options(), shown or Shown()
+    check_paths(output, pairs, lists=shown.quotes)
+
+    def make(some: pl.DataFrame) -> pl.DataFrame:
+        found = explain(model, some, options, n, templates=shown.templates, threads=threads)
+        return _with_titles(table(found, quotes=shown.quotes, sentences=shown.sentences), shown.titles)
+
+    with parts_of(output, fingerprint(model, pairs, n, options, shown)) as parts:
+        made = parts.make(parts.scan(pairs, ("user", "item")), pairs, ROWS, make, progress)
+        sink(made.table, output)
+        reasons, statuses, unknown = _counts_of_pairs(made)
+    return BulkReport(str(output), made.total, reasons, statuses, unknown, made.resumed, time.perf_counter() - begin)
 
 
-@contextmanager
-def _dropped_if_unreadable(parts: Path) -> Iterator[None]:
-    """Parts of pairs that cannot be read are of no use."""
-    try:
-        yield
-    except DataError:
-        shutil.rmtree(parts, ignore_errors=True)
-        raise
+def recommend_file(
+    model: ItemRanker,
+    users: str | Path,
+    output: str | Path,
+    n: int = 10,
+    reasons: int = 3,
+    options: Options | None = None,
+    shown: Shown | None = None,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> ItemsReport:
+    """Rank items for every user of a file (or for `all` whom the model knows), with reasons, and write them.
+
+    A file of users has a column user. There is a row for every reason; `item_rank` and `item_score` are those of its
+    item. An item without a reason has one row with `status` no_reason, a user who knows every item one with no_item.
+    Somebody unknown gets the items that are best without them, with `fallback` unknown_user. With `reasons` 0 there is
+    one row for every item, without the columns of reasons. Interruptions as in `explain_file`.
+    """
+    begin = time.perf_counter()
+    output, options, shown = Path(output), options or Options(), shown or Shown()
+    source = None if users == EVERYBODY else Path(users)
+    check_count(n)
+    check_paths(output, source, lists=shown.quotes and reasons > 0)
+
+    def make(some: pl.DataFrame) -> pl.DataFrame:
+        return _with_titles(_items_of(model, some["user"], n, reasons, options, shown, threads), shown.titles)
+
+    model.item_keys()  # a model that ranks no items says so before anything is written
+    with parts_of(output, fingerprint(model, source, (n, reasons), options, shown)) as parts:
+        everybody = pl.LazyFrame({"user": model.catalog_.users.ids})
+        asked = everybody if source is None else parts.scan(source, ("user",))
+        made = parts.make(asked, source, max(1, ROWS // n), make, progress)
+        sink(made.table, output)
+        counts = _counts_of_items(made, reasons > 0)
+    return ItemsReport(str(output), made.total, *counts, made.resumed, time.perf_counter() - begin)
 
 
-def _collected(rows: pl.LazyFrame, pairs: Path) -> pl.DataFrame:
-    """Rows of the file of pairs, whose damage shows only when they are read."""
-    try:
-        return rows.collect()
-    except UNREADABLE as error:
-        raise DataError(f"cannot be read: {first_line(error)}", path=pairs) from error
-
-
-def _prepare(pairs: Path, parts: Path, fingerprint: str) -> pl.LazyFrame:
-    """A lazy table of pairs; parts of a run with other pairs, model or options are thrown away."""
-    marker = parts / "run.json"
-    if not (marker.is_file() and marker.read_text(encoding="utf-8") == fingerprint):
-        shutil.rmtree(parts, ignore_errors=True)
-        with new_file(marker) as aside:
-            aside.write_text(fingerprint, encoding="utf-8")
-    try:
-        source = _scan(pairs, parts)
-        types = source.collect_schema()
-    except UNREADABLE as error:
-        raise DataError(f"cannot be read: {first_line(error)}", path=pairs) from error
-    for name in ("user", "item"):
-        kind = types.get(name)
-        if kind is None or kind.is_nested() or kind in (pl.Duration, pl.Object):
-            problem = "missing column" if kind is None else f"a column of type {kind}"
-            raise DataError(problem, path=pairs, column=name, expected="ids in columns user and item")
-    return source.select(pl.col("user", "item").cast(pl.String))
-
-
-def _scan(pairs: Path, parts: Path) -> pl.LazyFrame:
-    """Parquet as it is; other forms are turned into Parquet first, so that slices of them are cheap."""
-    form, _ = form_of(pairs)
-    if form == "parquet":
-        return pl.scan_parquet(check_parquet(pairs), glob=False)
-    staged = parts / "pairs.parquet"
-    if not staged.is_file():
-        check_expansion(pairs)
-        with new_file(staged) as aside, pairs.open("rb") as file:
-            if form == "jsonl":
-                lazy = pl.scan_ndjson(file, schema={"user": pl.String, "item": pl.String})
-            else:
-                quote = None if form == "tsv" else '"'
-                lazy = pl.scan_csv(file, separator="\t" if form == "tsv" else ",", quote_char=quote, infer_schema=False)
-            try:
-                lazy.sink_parquet(aside)
-            except UNREADABLE as error:
-                if getattr(error, "errno", None) or "(os error" in str(error):
-                    raise  # it is the disk, not the file of pairs
-                raise DataError(f"cannot be read: {first_line(error)}", path=pairs) from error
-    return pl.scan_parquet(staged, glob=False)
-
-
-def fingerprint(
-    model: Ranker,
-    pairs: Path,
-    n: int,
-    options: Options,
-    quotes: bool = False,
-    templates: Templates | None = None,
-) -> str:
+def fingerprint(model: Ranker, source: Path | None, size: int | tuple[int, int], options: Options, shown: Shown) -> str:
     """What a run depends on; parts are only used again for the same."""
     if options.keep is not None:
         raise ParameterError("keep= is a function and cannot be used in bulk; use exclude or banned")
-    stat = pairs.stat()
+    stat = None if source is None else source.stat()
     facts = {
-        "pairs": [str(pairs.resolve()), stat.st_size, stat.st_mtime_ns],
+        "source": None if stat is None else [str(source and source.resolve()), stat.st_size, stat.st_mtime_ns],
         "model": model.digest(),
-        "n": n,
+        "n": size,
         "options": {name: value for name, value in asdict(options).items() if name != "keep"},
-        "quotes": quotes,
-        "templates": None if templates is None else dict(templates.settings),
+        "shown": [shown.sentences, shown.quotes],
+        "titles": None if shown.titles is None else int(shown.titles.hash_rows().sum()),
+        "templates": None if shown.templates is None else dict(shown.templates.settings),
     }
     return json.dumps(facts, sort_keys=True, default=list)
 
 
-def _finish(parts: Path, output: Path, total: int) -> tuple[int, dict[str, int], int]:
-    """Join the parts into one file and count what is in it."""
-    files = sorted(parts.glob("part-*.arrow"))
-    if not files:
-        raise DataError("no pairs", expected="at least one row")
-    joined = pl.scan_ipc(files, glob=False)
-    with new_file(output) as aside:
-        joined.sink_parquet(aside)
-    odd = joined.filter(pl.col("status") != "ok").group_by("status").len().collect()
+def _items_of(
+    model: ItemRanker,
+    users: pl.Series,
+    n: int,
+    how_many: int,
+    options: Options,
+    shown: Shown,
+    threads: int | None,
+) -> pl.DataFrame:
+    """The items of some users, with their reasons."""
+    numbers = model.catalog_.users.numbers(users, missing="negative")
+    ranked = rank_items(model, numbers, n, threads, options)
+    row, place = np.nonzero(ranked.numbers >= 0)
+    # A user without an item has a row, too; its item is unknown.
+    without = np.flatnonzero((ranked.numbers < 0).all(1))
+    at = np.searchsorted(row, without)
+    row, place = np.insert(row, at, without), np.insert(place, at, 0)
+    items, scores = ranked.numbers[row, place], ranked.scores[row, place]
+    ids = pl.Series("item", model.catalog_.items.terms(np.maximum(items, 0)))
+    about = pl.DataFrame(
+        {
+            "user": users.gather(row),
+            "item_rank": pl.Series(place + 1, dtype=pl.Int32),
+            "item": ids,
+            "item_score": pl.Series(scores, dtype=pl.Float32),
+            "status": pl.Series(np.where(items >= 0, "ok", "no_item"), dtype=pl.String),
+            "fallback": pl.Series(np.where(numbers[row] < 0, "unknown_user", ""), dtype=pl.String).replace("", None),
+        }
+    )
+    if len(without):
+        known = pl.col("status") == "ok"
+        about = about.with_columns(pl.when(known).then(pl.col("item_rank", "item", "item_score")))
+    if how_many == 0:
+        return about
+    pairs = (about["user"], ids)
+    lists = ranked_known(model, numbers[row], items, how_many, options, threads)
+    found = explained(model, pairs, (numbers[row], items), lists, options, templates=shown.templates)
+    listed = table(found, quotes=shown.quotes, sentences=shown.sentences)
+    sizes = np.maximum(np.diff(found.starts), 1)
+    spread = about[np.repeat(np.arange(len(row)), sizes)]
+    status = pl.when(spread["status"] == "no_item").then(pl.lit("no_item")).otherwise(listed["status"])
+    return spread.with_columns(status.alias("status")).hstack(listed.drop("user", "item", "status", "fallback"))
+
+
+def _with_titles(made: pl.DataFrame, titles: pl.DataFrame | None) -> pl.DataFrame:
+    """A column `title` after the item's id, where titles are given; null where there is none."""
+    if titles is None:
+        return made
+    names = titles.select("item", "title").unique("item", keep="first")
+    joined = made.select("item").join(names, on="item", how="left", maintain_order="left")
+    return made.insert_column(made.columns.index("item") + 1, joined["title"])
+
+
+def _counts_of_pairs(made: Made) -> tuple[int, dict[str, int], int]:
+    """Reasons, pairs by outcome, pairs with an unknown user."""
+    odd = made.table.filter(pl.col("status") != "ok").group_by("status").len().collect()
     statuses = dict(zip(odd["status"].to_list(), odd["len"].to_list(), strict=True))
     answered = pl.col("rank").is_null() | (pl.col("rank") == 1)  # one row of every pair
-    counts = joined.select(pl.col("rank").count(), (answered & pl.col("fallback").is_not_null()).sum().alias("unknown"))
+    counts = made.table.select(
+        pl.col("rank").count(), (answered & pl.col("fallback").is_not_null()).sum().alias("unknown")
+    )
     reasons, unknown = counts.collect().row(0)
-    shutil.rmtree(parts, ignore_errors=True)
-    return reasons, {"ok": total - sum(statuses.values()), **dict(sorted(statuses.items()))}, unknown
+    return reasons, {"ok": made.total - sum(statuses.values()), **dict(sorted(statuses.items()))}, unknown
+
+
+def _counts_of_items(made: Made, with_reasons: bool) -> tuple[int, int, dict[str, int], int]:
+    """Items, reasons, items by outcome, unknown users."""
+    first = (pl.col("rank").is_null() | (pl.col("rank") == 1)) if with_reasons else pl.lit(True)
+    of_user = first & (pl.col("item_rank").is_null() | (pl.col("item_rank") == 1))
+    counts = made.table.select(
+        *((first & (pl.col("status") == name)).sum().alias(name) for name in ("ok", "no_reason", "no_item")),
+        (of_user & pl.col("fallback").is_not_null()).sum().alias("unknown"),
+        (pl.col("rank").count() if with_reasons else pl.lit(0)).alias("reasons"),
+    )
+    ok, no_reason, no_item, unknown, reasons = counts.collect().row(0)
+    statuses = {"ok": ok, "no_reason": no_reason, "no_item": no_item}
+    odd = {name: count for name, count in statuses.items() if count or name == "ok"}
+    return ok + no_reason, reasons, odd, unknown

@@ -70,7 +70,7 @@ class Options:
     By default reasons are true to the item: more people say them about the item than say the opposite, nothing speaks
     against the item (neutral explanations stay), and no aspect comes twice; fewer reasons are better than poor ones.
     `Options.plain()` ranks the whole pool, as evaluation does. `keep` is a function from the table of explanations (id,
-    text, popularity, sentiment) to a column of booleans.
+    text, popularity, sentiment) to a column of booleans. A `query` may be a text or several.
 
     >>> Options(polarity="negative").grounded
     True
@@ -142,6 +142,21 @@ class Options:
     boosts: Mapping[str, float] = _option(
         {}, "numbers", "Added to the scores of explanations, by id: e00012=0.5.", flag="--boost"
     )
+    query: Sequence[str] = _option(
+        (), "texts", "What is searched for, such as quiet, near the station: reasons that answer it come first."
+    )
+    query_by: Literal["words", "vectors"] = _option(
+        "words",
+        "choice",
+        "How reasons answer a query: by words they share, or by vectors of texts (whyrank[minilm]).",
+        choices=("words", "vectors"),
+    )
+    context_items: Sequence[str] = _option(
+        (), "texts", "Items chosen just now: what people mention about them counts more.", flag="--context-item"
+    )
+    context_aspects: Sequence[str] = _option(
+        (), "texts", "Aspects chosen just now, such as breakfast: their reasons count more.", flag="--context-aspect"
+    )
     keep: Callable[[pl.DataFrame], pl.Series] | None = None
 
     @classmethod
@@ -186,6 +201,8 @@ class Options:
         )
 
     def __post_init__(self) -> None:
+        if isinstance(self.query, str):
+            object.__setattr__(self, "query", (self.query,))
         for each in self.declared():
             value = getattr(self, each.name)
             problem = _problem(value, each)
@@ -221,7 +238,8 @@ class Options:
     def boost(self, catalog: Catalog) -> NDArray[np.float32] | None:
         """What is added to every explanation's score before ranking; None: nothing."""
         general = catalog.general if self.vague else None
-        if not self.specificity and not self.boosts and general is None:
+        context = self.query or self.context_items or self.context_aspects
+        if not self.specificity and not self.boosts and general is None and not context:
             return None
         import numpy as np
 
@@ -231,6 +249,11 @@ class Options:
         if self.boosts:
             numbers = catalog.explanations.numbers(list(self.boosts))
             boost[numbers] += np.array(list(self.boosts.values()), np.float32)
+        if context:
+            from whyrank.ranking.context import FIRST, affinity, answers
+
+            boost += affinity(catalog, self.context_items, self.context_aspects)
+            boost += FIRST * answers(catalog, self.query, self.query_by)
         return boost.astype(np.float32)
 
 

@@ -51,6 +51,8 @@ class ItemRanker(Ranker, Protocol):
 
     def item_queries(self, users: Numbers) -> Floats: ...
 
+    def item_query_from(self, items: Numbers) -> Floats: ...
+
     def item_keys(self) -> Floats: ...
 
     def item_search(self) -> Search: ...
@@ -100,8 +102,8 @@ def rank(
 
 
 def _boost(catalog: Catalog, options: Options) -> Floats | None:
-    """What options add to scores, made once for a catalog unless single explanations are boosted."""
-    if options.boosts:
+    """What options add to scores, made once for a catalog unless a request has wishes of its own."""
+    if options.boosts or options.query or options.context_items or options.context_aspects:
         return options.boost(catalog)
     kept = _boosts.setdefault(catalog, {})
     key = (options.specificity, options.vague)
@@ -115,31 +117,50 @@ def _boost(catalog: Catalog, options: Options) -> Floats | None:
     return kept[key]
 
 
-def rank_items(model: ItemRanker, users: Numbers, n: int, threads: int | None = None) -> Ranked:
-    """The `n` best items of every user among those the user has not interacted with; -1 is somebody unknown."""
-    seen = model.catalog_.user_items
-    n = min(n, len(model.catalog_.items))
-    ranked = Ranked(np.full((len(users), n), -1, np.int32), np.full((len(users), n), -np.inf, np.float32))
+def rank_items(
+    model: ItemRanker, users: Numbers, n: int, threads: int | None = None, options: Options = PLAIN
+) -> Ranked:
+    """The `n` best items of every user among those the user has not interacted with; -1 is somebody unknown.
+
+    Of the options only `context_items` counts: they take the place of what somebody unknown has interacted with.
+    """
+    n, chosen = min(n, len(model.catalog_.items)), chosen_items(model.catalog_, options)
+    ranked = Ranked(np.empty((len(users), n), np.int32), np.empty((len(users), n), np.float32))
     for start in range(0, len(users), CHUNK):
         part = slice(start, start + CHUNK)
-        known = seen_by(seen, users[part])
-        wanted = min(n + int(known.sizes().max(initial=0)), len(model.catalog_.items))
-        numbers, scores = model.item_search().top(model.item_queries(users[part]), wanted, threads=threads)
-        for row in range(len(numbers)):
-            fresh = np.flatnonzero(~np.isin(numbers[row], known.row(row)) & (numbers[row] >= 0))[:n]
-            ranked.numbers[start + row, : len(fresh)] = numbers[row, fresh]
-            ranked.scores[start + row, : len(fresh)] = scores[row, fresh]
+        seen = seen_by(model.catalog_.user_items, users[part], chosen)
+        queries = item_queries(model, users[part], chosen)
+        ranked.numbers[part], ranked.scores[part] = model.item_search().top(queries, n, excluded=seen, threads=threads)
     return ranked
 
 
-def seen_by(user_items: CSR, users: Numbers) -> CSR:
-    """The items of some users; of somebody unknown (-1) none."""
-    found = user_items.take(np.maximum(users, 0))
-    if (users >= 0).all():
+def chosen_items(catalog: Catalog, options: Options) -> Numbers:
+    """The items of the context that are known, in the order of their numbers."""
+    if not options.context_items:
+        return np.empty(0, np.int32)
+    numbers = catalog.items.numbers(list(options.context_items), missing="negative")
+    return np.unique(numbers[numbers >= 0])
+
+
+def item_queries(model: ItemRanker, users: Numbers, chosen: Numbers) -> Floats:
+    """The queries of users for items; somebody unknown (-1) has that of the chosen items, if there are any."""
+    queries = model.item_queries(users)
+    if len(chosen) and (users < 0).any():
+        queries[users < 0] = model.item_query_from(chosen)
+    return queries
+
+
+def seen_by(user_items: CSR, users: Numbers, chosen: Numbers) -> CSR:
+    """The items of some users; of somebody unknown (-1) those chosen."""
+    found, known = user_items.take(np.maximum(users, 0)), users >= 0
+    if known.all():
         return found
-    sizes = np.where(users >= 0, found.sizes(), 0)
-    kept = np.repeat(users >= 0, found.sizes())
-    return CSR(np.concatenate([[0], np.cumsum(sizes)]), found.indices[kept], found.counts[kept])
+    sizes = np.where(known, found.sizes(), len(chosen))
+    theirs = np.repeat(known, sizes)
+    indices = np.empty(len(theirs), np.int32)
+    indices[theirs] = found.indices[np.repeat(known, found.sizes())]
+    indices[~theirs] = np.tile(chosen, len(users) - int(known.sum()))
+    return CSR(np.concatenate([[0], np.cumsum(sizes)]), indices, np.ones(len(indices), np.int32))
 
 
 def grounded_candidates(

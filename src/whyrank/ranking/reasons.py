@@ -109,7 +109,7 @@ def _rows(found: Explained) -> Iterator[tuple[Any, ...]]:
     )
 
 
-def table(found: Explained, *, quotes: bool = False) -> pl.DataFrame:
+def table(found: Explained, *, quotes: bool = False, sentences: bool = True) -> pl.DataFrame:
     """One row per reason, in the order of the pairs; one row without a reason for a pair that has none.
 
     `status` says what came of a pair: ok, no_reason or unknown_item; `fallback` is unknown_user where the user is.
@@ -119,7 +119,6 @@ def table(found: Explained, *, quotes: bool = False) -> pl.DataFrame:
         "rank": found.rank,
         "explanation": catalog.explanations.terms(found.explanation),
         "text": catalog.text_of(found.explanation),
-        "sentence": found.sentences(),
         "score": found.score,
         "said_of_item": said.item,
         "said_by_user": said.user,
@@ -133,7 +132,9 @@ def table(found: Explained, *, quotes: bool = False) -> pl.DataFrame:
         ),
         "polarity": found.polarity,
     }
-    schema = dict(TABLE)
+    schema = {name: kind for name, kind in TABLE.items() if sentences or name != "sentence"}
+    if sentences:
+        columns["sentence"] = found.sentences()
     if said.similar_items is not None:
         columns["said_of_similar_items"], schema["said_of_similar_items"] = said.similar_items, pl.Int32
     if quotes:

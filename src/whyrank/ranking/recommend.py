@@ -20,7 +20,9 @@ from whyrank.ranking.rank import (
     Ranked,
     check_count,
     check_mu,
+    chosen_items,
     grounded_candidates,
+    item_queries,
     rank,
     rank_items,
     seen_by,
@@ -69,7 +71,7 @@ def recommend(
     """The paper's two steps: the best items, then the best reasons for each; for an unknown user without their part."""
     check_count(n)
     users = model.catalog_.users.numbers([user], missing="negative")
-    ranked = rank_items(model, users, n)
+    ranked = rank_items(model, users, n, options=options)
     items = ranked.numbers[0][ranked.numbers[0] >= 0]
     scores = ranked.scores[0][: len(items)]
     ids = model.catalog_.items.terms(items).to_list()
@@ -123,7 +125,8 @@ def top_items_and_reasons(model: ItemRanker, user: object, n: int, weight: float
     catalog, mu = model.catalog_, given_mu(options.mu)
     allowed, boost = options.allowed(catalog), options.boost(catalog)
     users = catalog.users.numbers([user], missing="negative")
-    item_scores = (model.item_keys() @ model.item_queries(users)[0]).astype(np.float32)
+    chosen = chosen_items(catalog, options)
+    item_scores = (model.item_keys() @ item_queries(model, users, chosen)[0]).astype(np.float32)
     bounds = _bounds(model, users, options.mu) if boost is None else None
 
     def with_user(items: Numbers) -> tuple[Numbers, Numbers]:
@@ -140,7 +143,7 @@ def top_items_and_reasons(model: ItemRanker, user: object, n: int, weight: float
             model.search(),
             wanted,
             weight=weight,
-            excluded=seen_by(catalog.user_items, users).row(0),
+            excluded=seen_by(catalog.user_items, users, chosen).row(0),
             bounds=bounds,
             bonus_of=lambda items: model.bonus(*with_user(items), wanted, **mu),  # noqa: B023 - used at once
             allowed=allowed,

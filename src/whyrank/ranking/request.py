@@ -64,6 +64,13 @@ class Request:
         self.levels, self.slots = np.zeros(count, np.int64), np.empty((count, 2), np.int32)
         self.best = Best(np.empty((count, kept), np.float32), np.empty((count, kept), np.int32), by_rank)
 
+    def exclude(self, excluded: CSR, pool: int) -> None:
+        """Leave out what each query must not have: for the kernels, a bonus of -inf."""
+        rows = Candidates(excluded.indptr[:-1], excluded.indptr[1:], excluded.indices)
+        check_rows(rows, len(self.queries), pool, "excluded")
+        values = np.full(len(excluded.indices), -np.inf, np.float32)
+        self.bonus = Bonus(excluded.indptr, excluded.indices, values)
+
     def batch(self, rows: NDArray[np.int64], jobs: Jobs) -> Batch:
         """What the kernel reads for these rows and jobs."""
         return Batch(

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
 from whyrank.kernels import layout as kernels
 from whyrank.kernels import sums, topn
@@ -127,17 +128,23 @@ class Search:
         allowed: NDArray[np.bool_] | None = None,
         boost: NDArray[np.float32] | None = None,
         candidates: Candidates | None = None,
+        excluded: CSR | None = None,
         floors: NDArray[np.float32] | None = None,
         threads: int | None = None,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Numbers and scores of the best `n` explanations of each query, best first; -1 and -inf where fewer.
 
         `bonus` adds to some scores of a query; `allowed` and `boost` (a value per explanation, added) hold for
-        all queries; `candidates` leaves only those given; `floors` drops lower scores.
+        all queries; `candidates` leaves only those given; `excluded` has a row for each query of what it must not
+        have, and goes with neither `bonus` nor `candidates`; `floors` drops lower scores.
         """
+        if excluded is not None and (bonus is not None or candidates is not None):
+            raise ParameterError("excluded goes with neither bonus nor candidates")
         if candidates is not None:
             return self._among(queries, n, bonus, allowed, boost, candidates, floors, threads)
         request = self._request(queries, n, bonus, floors)
+        if excluded is not None:
+            request.exclude(excluded, len(self))
         for constants, rows in self._groups(request.queries, request.alike):
             base, plain = self._base(constants, allowed, boost), allowed is None and boost is None
             self._through(request, self._view(constants, base, plain, request, rows), rows, threads)

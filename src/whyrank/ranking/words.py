@@ -32,13 +32,14 @@ def word_rows(catalog: Catalog) -> CSR:
     return CSR.from_pairs(rows, columns, len(bags), max(len(numbers), 1))
 
 
-def _content(text: str) -> frozenset[str]:
+def content_words(text: str) -> frozenset[str]:
+    """The words of a text that carry a subject or a judgement; all of them where nothing else is left."""
     words = [_stem(word) for word in WORD.findall(text.lower())]
     return frozenset(word for word in words if word not in EMPTY) or frozenset(words)
 
 
 _word_sets: OncePer[Catalog, list[frozenset[str]]] = OncePer(
-    lambda catalog: [_content(text) for text in catalog.texts_listed]
+    lambda catalog: [content_words(text) for text in catalog.texts_listed]
 )
 
 

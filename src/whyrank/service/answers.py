@@ -102,7 +102,7 @@ def recommend(models: Models, asked: RecommendRequest, options: Options) -> Answ
     ranker = item_ranker(models, asked.items_by, first.loaded)
     by = chosen_of(ranker, asked.mu)
     number = int(by.model.catalog_.users.numbers([asked.user], missing="negative")[0])
-    items, scores = best_items(by.model, number, asked.n)
+    items, scores = best_items(by.model, number, asked.n, options)
     ids = by.model.catalog_.items.terms(items).to_list()
     lists, explained = [], []
     for chosen in (first, second):
@@ -147,9 +147,9 @@ def item_ranker(models: Models, id_: str | None, first: Loaded) -> Loaded:
     return (same or able)[0]
 
 
-def best_items(model: Model, user: int, n: int) -> tuple[Numbers, Floats]:
-    """Items the user has not met, best first; for an unknown user (-1) by what is left of the score without them."""
-    numbers, scores = rank_items(model, np.array([user], np.int32), n, 1)
+def best_items(model: Model, user: int, n: int, options: Options) -> tuple[Numbers, Floats]:
+    """Items the user has not met, best first; for an unknown user (-1) by the context or, without one, popularity."""
+    numbers, scores = rank_items(model, np.array([user], np.int32), n, 1, options)
     found = numbers[0] >= 0
     return numbers[0][found], scores[0][found]
 

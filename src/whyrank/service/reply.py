@@ -49,7 +49,9 @@ def _bytes(made: Callable[[], Answer]) -> bytes:
 
 def _is_light(state: State, asked: ExplainOne | ExplainMany, options: Options) -> bool:
     """Whether few pairs are asked for, with nothing that goes through all explanations, or all ids for the nearest."""
-    if asked.similar or options.diversity or options.banned or options.exclude or options.boosts:
+    if asked.similar or options.diversity or options.banned or options.exclude or options.boosts or options.query:
+        return False
+    if options.context_items or options.context_aspects:
         return False
     items = [item for _, item in answers.pairs_of(asked)]
     if len(items) * (2 if asked.compare else 1) > INLINE:

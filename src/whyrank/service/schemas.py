@@ -69,16 +69,20 @@ def _options(without: tuple[str, ...] = ()) -> dict[str, Any]:
     return {each.name: _field(each) for each in Options.declared() if each.name not in without}
 
 
-MOST = {"exclude": 1000, "banned": 100, "boosts": 1000}
+MOST = {"exclude": 1000, "banned": 100, "boosts": 1000, "query": 20, "context_items": 100, "context_aspects": 100}
+NOT_HERE = ("query_by",)  # encoding texts takes too long for a request
 Boosts = dict[Id, Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]]
 ShownOptions: type[Asked] = create_model(
     "ShownOptions",
     __base__=Asked,
     __doc__="Which reasons may be shown, and what their scores become, as in the library.",
-    **_options(without=("diversity",)),
+    **_options(without=("diversity", *NOT_HERE)),
 )
 ListOptions: type[Asked] = create_model(
-    "ListOptions", __base__=Asked, __doc__="How the reasons of a list are chosen, as in the library.", **_options()
+    "ListOptions",
+    __base__=Asked,
+    __doc__="How the reasons of a list are chosen, as in the library.",
+    **_options(NOT_HERE),
 )
 
 

@@ -1,0 +1,109 @@
+"""Command: refresh."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whyrank.cli.app import (
+    Columns,
+    Json,
+    OnErrorOption,
+    Threads,
+    command,
+    note,
+    parse_columns,
+    print_json,
+    progress,
+    told_if_interrupted,
+    warn_first_run,
+)
+from whyrank.cli.fit import Settings, bar_monitor, make_model
+from whyrank.cli.mine import parse_rules
+from whyrank.cli.serve import Titles
+from whyrank.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+REFUSED = 3  # exit code
+
+
+@command("refresh", "whyrank refresh models/current reviews --model profile-j")
+def refresh_command(
+    folder: Annotated[Path, typer.Argument(metavar="MODEL", help="The model folder that is served; made if missing.")],
+    reviews: Annotated[list[Path], typer.Argument(help="Files of reviews, or folders of them; old ones may be there.")],
+    work: Annotated[
+        Path | None, typer.Option(help="Where the pool and the account are kept; MODEL.refresh unless given.")
+    ] = None,
+    pool: Annotated[
+        Path | None, typer.Option(help="For the first refresh: the mined folder that the served model comes from.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Which model to fit, see `whyrank models`; as the served one unless given.")
+    ] = None,
+    settings: Settings = None,
+    config: Annotated[Path | None, typer.Option(help="A configuration file, as `whyrank tune` writes it.")] = None,
+    rules: Annotated[list[str] | None, typer.Option("--rule", help="A rule of mining: --rule min_count=10.")] = None,
+    titles: Titles = None,
+    columns: Columns = None,
+    on_error: OnErrorOption = "raise",
+    holdout: Annotated[float, typer.Option(help="Share of the new records that both models are measured on.")] = 0.1,
+    tolerance: Annotated[float, typer.Option(help="Share of the served model's nDCG that may be lost.")] = 0.02,
+    again: Annotated[bool, typer.Option("--again", help="Try once more what was refused.")] = False,
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Take in new reviews, fit, compare with the served model, and swap if it is no worse; safe to run from cron.
+
+    Exit codes: 0 swapped or nothing new, 3 refused (the served model stays), 2 an error (nothing was swapped).
+    """
+    try:
+        from whyrank.data.names import read_titles
+        from whyrank.mining import StatementRules
+        from whyrank.service.refresh import Recipe, refresh
+    except ImportError as error:
+        raise MissingExtra("mine", "mining") from error
+
+    chosen = make_model(model, settings, config) if model or settings or config or not folder.exists() else None
+    recipe = Recipe(
+        model=chosen,
+        rules=parse_rules(rules, StatementRules, "--rule"),
+        columns=parse_columns(columns),  # type: ignore[arg-type]
+        titles=read_titles(titles),
+        on_error=on_error,  # type: ignore[arg-type]
+        holdout=holdout,
+        tolerance=tolerance,
+        threads=threads,
+    )
+    warn_first_run()
+    with told_if_interrupted(lambda: "the same command goes on where it stopped"), progress(json) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def mined(stage: str, done: int, total: int | None) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total, remark="")
+            bar.update(tasks[stage], completed=done, total=total)
+
+        found = refresh(
+            folder,
+            reviews,
+            work=work,
+            pool=pool,
+            recipe=recipe,
+            again=again,
+            tell=(lambda text: None) if json else note,
+            mined=mined,
+            monitors=(bar_monitor(bar, "the new model"),),
+        )
+    if json:
+        print_json(found.as_dict())
+    else:
+        what = {"swapped": "is in service", "refused": "stays as it was: the new one is worse"}
+        note(f"{found.outcome}: {folder} {what.get(found.outcome, 'stays as it was')} ({found.seconds:.1f} s)")
+        if found.report:
+            note(f"what new reviews say: {found.report}")
+    if found.outcome == "refused":
+        raise typer.Exit(REFUSED)

@@ -1,0 +1,76 @@
+"""Whether a new model may take the place of the one in service."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.data.triplets import Triplets
+from whyrank.evaluation.evaluator import evaluate
+from whyrank.models.base import Model
+
+METRIC = "ndcg"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Both models on the same held-out records, and what follows."""
+
+    metric: str
+    records: int
+    served: float
+    candidate: float
+    difference: float  # candidate - served
+    interval: tuple[float, float]  # 95%, with records of one user taken together
+    tolerance: float  # share of the served model's figure that may be lost
+    passed: bool
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+    def summary(self) -> str:
+        """One line for people."""
+        low, high = self.interval
+        return (
+            f"{self.metric} on {self.records:,} held-out records: {self.candidate:.4f}, in service {self.served:.4f} "
+            f"(difference {self.difference:+.4f}, 95% interval {low:+.4f} to {high:+.4f})"
+        )
+
+
+def compare_on(
+    held_out: Triplets, served: Model, candidate: Model, tolerance: float, threads: int | None = None
+) -> Gate:
+    """Measure both models on records that neither was fitted to.
+
+    The candidate passes unless its mean is below that of the served model by more than `tolerance` of it. The interval
+    says how sure the difference is; it does not decide, since few held-out records would then stop every refresh.
+    """
+    found = []
+    for model in (served, candidate):
+        measured = evaluate(model, held_out, items=False, beyond_accuracy=False, threads=threads)
+        found.append(measured.per_pair[METRIC])
+    theirs, ours = found
+    mean, difference = float(theirs.mean()), float((ours - theirs).mean())
+    interval = clustered_interval(ours - theirs, held_out.record_user)
+    passed = difference >= -tolerance * mean
+    figures = (mean, float(ours.mean()), difference, interval, tolerance, passed)
+    return Gate(METRIC, held_out.records, *figures)
+
+
+def clustered_interval(values: NDArray[np.float64], clusters: NDArray[np.integer]) -> tuple[float, float]:
+    """A 95% interval of a mean whose values come in clusters, such as the records of a user.
+
+    >>> clustered_interval(np.array([1.0, 1.0, 3.0, 3.0]), np.array([0, 0, 1, 1]))
+    (0.04, 3.96)
+    """
+    mean = float(values.mean())
+    distinct, place = np.unique(clusters, return_inverse=True)
+    count = len(distinct)
+    if count < 2:
+        return -math.inf, math.inf
+    sums = np.bincount(place, values - mean)
+    half = 1.96 * math.sqrt(float((sums**2).sum()) * count / (count - 1)) / len(values)
+    return round(mean - half, 12), round(mean + half, 12)

@@ -1,0 +1,268 @@
+"""From new reviews to a served model: mine, fit, compare with the model in service, swap. Safe to run from cron.
+
+Everything of a run is in a folder whose name is a hash of what the run depends on. Every step is written aside and
+renamed, so a run that was killed goes on with the step it was in; the swap is one rename, and the account of it comes
+after it, so that nothing is lost or done twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from whyrank.atomic import json_object, new_file, sole_writer
+from whyrank.data.tables import COMPRESSIONS, FORMS
+from whyrank.data.triplets import Triplets
+from whyrank.errors import DataError, ParameterError
+from whyrank.evaluation.gate import compare_on
+from whyrank.mining import Mined, mine
+from whyrank.mining.drift import Drift, drift
+from whyrank.models import Model, load, parameters
+from whyrank.training import Monitor, Run
+from whyrank.version import __version__
+
+Outcome = Literal["swapped", "refused", "nothing new"]
+STATE = "state.json"
+MOST = 20_000  # held-out records
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a refresh mines, fits and decides."""
+
+    model: Model | None = None  # not fitted; None: as the model in service was
+    rules: Mapping[str, object] = field(default_factory=dict)  # of mining, as keywords of `mine`
+    columns: Mapping[str, str] | None = None
+    titles: Mapping[str, str] = field(default_factory=dict)
+    on_error: Literal["raise", "skip"] = "raise"
+    holdout: float = 0.1  # share of the new records that the new model is measured on and not fitted to
+    tolerance: float = 0.02  # share of the served model's figure that may be lost
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, most in (("holdout", 0.5), ("tolerance", 1.0)):
+            if not 0 <= getattr(self, name) <= most:
+                raise ParameterError(f"{name} is {getattr(self, name)}; use a share from 0 to {most}")
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """What came of a refresh."""
+
+    outcome: Outcome
+    model: str
+    reviews: list[str]  # files that were taken in
+    gate: dict[str, object] | None  # None: there was nothing to compare with, or on
+    drift: dict[str, object] | None
+    report: str | None  # a Markdown file: what new reviews say
+    seconds: float
+
+    def as_dict(self) -> dict[str, object]:
+        return vars(self)
+
+
+def refresh(
+    model: str | Path,
+    reviews: Sequence[str | Path],
+    *,
+    work: str | Path | None = None,
+    pool: str | Path | None = None,
+    recipe: Recipe | None = None,
+    again: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
+    mined: Callable[[str, int, int | None], None] | None = None,
+    monitors: Sequence[Monitor] = (),
+) -> Refreshed:
+    """Take reviews that were not seen before into the pool, fit a model, and put it in service if it is no worse.
+
+    Args:
+        model: The folder that is served; made by the first refresh.
+        reviews: Files, or folders of files. Files are known by their content: one that was taken in is not read again.
+        work: Where the pool and the account are; `<model>.refresh` beside the model unless given.
+        pool: For the first refresh: the mined folder that the model in service comes from.
+        recipe: How to mine, fit and decide.
+        again: Try once more what was refused.
+        tell: Called with a line for every step.
+        mined: Progress of mining, as in `mine`.
+        monitors: Watch the fit.
+
+    Returns:
+        The outcome: "swapped", "refused" (the model in service stays) or "nothing new".
+
+    Raises:
+        ArtifactError: Another process refreshes the same model.
+        DataError: Reviews cannot be read, or there are none.
+    """
+    begin, model, recipe = time.perf_counter(), Path(model), recipe or Recipe()
+    work = Path(work) if work is not None else model.parent / f"{model.name}.refresh"
+    with sole_writer(work):
+        work.mkdir(parents=True, exist_ok=True)
+        state = json_object(work / STATE)
+        seen: dict[str, str] = state.get("reviews", {})
+        files = {digest: file for file in _files(reviews) if (digest := _digest(file)) not in seen}
+        if not files and model.is_dir():
+            return Refreshed("nothing new", str(model), [], None, None, None, time.perf_counter() - begin)
+        before = work / "runs" / state["run"] / "pool" if "run" in state else None if pool is None else Path(pool)
+        step = _Step(work, model, recipe, _name(files, before, recipe), before, tell)
+        if state.get("refused") == step.name and not again:
+            tell("these reviews were refused before; nothing was done")
+            outcome: Outcome = "refused"
+        else:
+            outcome = step.run(files, mined, monitors)
+            taken = {digest: file.name for digest, file in files.items()}
+            _write(
+                work / STATE,
+                state | {"refused": step.name}
+                if outcome == "refused"
+                else {"reviews": seen | taken, "run": step.name, "version": __version__},
+            )
+            if outcome == "swapped":
+                step.sweep()
+        report = step.folder / "drift.md"
+        return Refreshed(
+            outcome,
+            str(model),
+            sorted(str(file) for file in files.values()),
+            json_object(step.folder / "gate.json") or None,
+            json_object(step.folder / "drift.json") or None,
+            str(report) if report.is_file() else None,
+            time.perf_counter() - begin,
+        )
+
+
+@dataclass
+class _Step:
+    """One run: its folder, and what it does in it, unless that was done before."""
+
+    work: Path
+    model: Path
+    recipe: Recipe
+    name: str
+    before: Path | None  # the pool so far
+    tell: Callable[[str], None]
+
+    @property
+    def folder(self) -> Path:
+        return self.work / "runs" / self.name
+
+    def run(
+        self,
+        files: Mapping[str, Path],
+        progress: Callable[[str, int, int | None], None] | None,
+        monitors: Sequence[Monitor],
+    ) -> Outcome:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        pool = self._mined(sorted(files.values()), progress)
+        served = load(self.model) if self.model.is_dir() else None
+        candidate = self.folder / "model"
+        if candidate.is_dir() and served is not None and load(candidate).digest() == served.digest():
+            return "swapped"  # killed between the swap and the account of it
+        triplets = pool.triplets
+        held_out = self._held_out(triplets, served)
+        if not candidate.is_dir():
+            self._fit(triplets, held_out, served, candidate, monitors)
+        fitted = load(candidate)
+        gate = None
+        if served is not None and len(held_out):
+            gate = compare_on(triplets.take(held_out), served, fitted, self.recipe.tolerance, self.recipe.threads)
+            _write(self.folder / "gate.json", gate.as_dict())
+            self.tell(gate.summary())
+        if gate is not None and not gate.passed:
+            return "refused"
+        fitted.save(self.model)
+        return "swapped"
+
+    def _mined(self, files: list[Path], progress: Callable[[str, int, int | None], None] | None) -> Mined:
+        target = self.folder / "pool"
+        old = None if self.before is None else Mined.read(self.before)
+        if not target.is_dir():
+            recipe, given = self.recipe, dict[str, Any](self.recipe.rules)
+            given |= {"columns": recipe.columns, "titles": recipe.titles, "on_error": recipe.on_error}
+            self.tell(f"mining {len(files):,} new file{'s' * (len(files) != 1)} of reviews")
+            found = mine(list(files), pool=old, threads=recipe.threads, progress=progress, **given)
+            if not found.explanations.height:
+                raise DataError("no explanation was found in the reviews", expected="more reviews, or other rules")
+            found.write(target)
+        pool = Mined.read(target)
+        report: Drift = drift(old, pool)
+        _write(self.folder / "drift.json", report.as_dict())
+        with new_file(self.folder / "drift.md") as aside:
+            aside.write_text(report.markdown(), encoding="utf-8")
+        self.tell(report.summary())
+        return pool
+
+    def _held_out(self, triplets: Triplets, served: Model | None) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Records to measure on: some of those that the served model does not know, drawn by the name of the run."""
+        if served is None:
+            return np.empty(0, np.int64)
+        fresh = np.flatnonzero(~served.catalog_.knows(*served.catalog_.numbers_of(triplets)))
+        count = min(int(self.recipe.holdout * len(fresh)), MOST)
+        return np.sort(np.random.default_rng(int(self.name, 16)).choice(fresh, count, replace=False))
+
+    def _fit(
+        self,
+        triplets: Triplets,
+        held_out: np.ndarray[Any, np.dtype[np.int64]],
+        served: Model | None,
+        target: Path,
+        monitors: Sequence[Monitor],
+    ) -> None:
+        chosen = self.recipe.model
+        if chosen is None:
+            if served is None:
+                raise ParameterError(f"{self.model}: there is no model yet; say which one to fit")
+            chosen = type(served)(**parameters.values(served))
+        checkpoint = self.folder / "checkpoint"
+        run = Run(
+            threads=self.recipe.threads, monitors=tuple(monitors), checkpoint=checkpoint, resume=checkpoint.exists()
+        )
+        rest = np.setdiff1d(np.arange(triplets.records), held_out)
+        self.tell(f"fitting {chosen.id} to {len(rest):,} records, {len(held_out):,} held out")
+        chosen.fit(triplets.take(rest), run=run).save(target)
+
+    def sweep(self) -> None:
+        """Remove earlier runs: this one's pool holds all that they took in."""
+        for folder in (self.work / "runs").iterdir():
+            if folder != self.folder:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _files(reviews: Sequence[str | Path]) -> list[Path]:
+    """Files of reviews, those of folders as well."""
+    found: list[Path] = []
+    for path in map(Path, reviews):
+        if not path.exists():
+            raise DataError("no such file or folder", path=path)
+        inside = sorted(path.iterdir()) if path.is_dir() else [path]
+        known = {*FORMS, *COMPRESSIONS}
+        found += [each for each in inside if each.is_file() and (each == path or each.suffix.lower() in known)]
+    if not found:
+        raise DataError("no files of reviews", path=Path(reviews[0]), expected=".jsonl, .csv, .tsv or .parquet")
+    return found
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _name(files: Mapping[str, Path], before: Path | None, recipe: Recipe) -> str:
+    """A hash of what a run depends on: the reviews, the pool so far, and the recipe but for its threads."""
+    model = None if recipe.model is None else [recipe.model.id, parameters.values(recipe.model)]
+    account = None if before is None else json_object(before / "mining.json").get("sha256")
+    how = [recipe.rules, recipe.columns, recipe.titles, recipe.on_error, recipe.holdout, recipe.tolerance]
+    facts = [sorted(files), account, model, how, __version__]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _write(file: Path, document: Mapping[str, object]) -> None:
+    with new_file(file) as aside:
+        aside.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,207 @@
+"""From new reviews to a swapped model: what is taken in and refused, what a killed run leaves, what users notice."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from service_world import Process
+from whyrank.cli import main
+from whyrank.errors import ArtifactError, DataError, ParameterError
+from whyrank.evaluation.gate import clustered_interval
+from whyrank.mining.drift import drift
+from whyrank.mining.mine import mine
+from whyrank.models import COUNTS, Model, load
+from whyrank.service import refresh as refreshing
+from whyrank.service.refresh import Recipe, refresh
+
+SAID = ("The bed was comfortable.", "The staff was friendly.", "The room was clean.", "The pool was warm.")
+
+
+def write_reviews(file: Path, first: int, count: int, texts: tuple[str, ...] = SAID[:3]) -> pl.DataFrame:
+    """Reviews of people `first`.. of ten hotels; each hotel is praised for one thing."""
+    rows = [(f"u{k}", f"h{k % 10}", texts[k % 10 % len(texts)], 5) for k in range(first, first + count)]
+    table = pl.DataFrame(rows, schema=["user", "item", "text", "rating"], orient="row")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    table.write_csv(file)
+    return table
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with reviews and the model that a first refresh made of them."""
+    folder = tmp_path_factory.mktemp("first")
+    write_reviews(folder / "reviews" / "1.csv", 0, 120)
+    found = refresh(folder / "current", [folder / "reviews"], recipe=Recipe(COUNTS()))
+    assert (found.outcome, found.gate) == ("swapped", None)
+    return folder
+
+
+@pytest.fixture
+def served(first: Path, tmp_path: Path) -> Path:
+    """A model in service that the next refresh replaces."""
+    shutil.copytree(first, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "current"
+
+
+def test_new_reviews_are_taken_in_once_and_swapped_in(served: Path) -> None:
+    reviews = served.parent / "reviews"
+    assert refresh(served, [reviews]).outcome == "nothing new"
+    before = load(served).digest()
+    write_reviews(reviews / "2.csv", 120, 120, SAID[2:])
+    found = refresh(served, [reviews])
+    assert (found.outcome, found.reviews) == ("swapped", [str(reviews / "2.csv")])
+    assert found.gate is not None
+    assert found.gate["passed"]
+    model = load(served)
+    assert model.digest() != before
+    assert isinstance(model, COUNTS)  # fitted as the one before
+    assert "pool|warm|+" in model.catalog_.explanations.ids.to_list()
+    assert {"u0", "u239"} <= set(model.catalog_.users.ids)
+    assert found.drift is not None
+    assert [row["text"] for row in found.drift["new_statements"]] == ["warm pool"]
+    assert "warm pool" in Path(str(found.report)).read_text(encoding="utf-8")
+    assert refresh(served, [reviews]).outcome == "nothing new"
+    assert len(list((served.parent / "current.refresh" / "runs").iterdir())) == 1
+
+
+def test_a_worse_model_is_refused_and_tried_again_only_when_asked(
+    served: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = load(served).digest()
+    write_reviews(served.parent / "reviews" / "2.csv", 120, 300)
+    asked = ["refresh", str(served), str(served.parent / "reviews"), "--model", "rand", "--json"]
+    with pytest.raises(SystemExit) as leaving:
+        main(asked)
+    found = json.loads(capsys.readouterr().out)
+    assert (leaving.value.code, found["outcome"], found["gate"]["passed"]) == (3, "refused", False)
+    assert load(served).digest() == before
+    calls: list[str] = []
+    original = refreshing.compare_on
+    monkeypatch.setattr(refreshing, "compare_on", lambda *given: calls.append("measured") or original(*given))
+    with pytest.raises(SystemExit) as leaving:
+        main(asked)
+    assert (leaving.value.code, calls) == (3, [])
+    with pytest.raises(SystemExit) as leaving:
+        main([*asked, "--again"])
+    assert (leaving.value.code, calls) == (3, ["measured"])
+    assert refresh(served, [served.parent / "reviews"]).outcome == "swapped"  # the same reviews, a better model
+
+
+@pytest.mark.parametrize("where", ["mining", "fit", "swap", "account"])
+def test_a_run_that_ended_anywhere_goes_on_there(served: Path, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reviews = write_reviews(served.parent / "reviews" / "2.csv", 120, 100)
+    before, save, write = load(served).digest(), Model.save, refreshing._write
+
+    def ended(*given: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    def save_aside_only(model: Model, path: Path) -> Path:
+        return ended() if path == served else save(model, path)  # type: ignore[return-value]
+
+    def no_account(file: Path, document: object) -> None:
+        return ended() if file.name == refreshing.STATE else write(file, document)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        if where == "mining":
+            patch.setattr(refreshing, "mine", ended)
+        elif where == "fit":
+            patch.setattr(COUNTS, "fit", ended)
+        elif where == "swap":
+            patch.setattr(Model, "save", save_aside_only)
+        else:
+            patch.setattr(refreshing, "_write", no_account)
+        with pytest.raises(KeyboardInterrupt):
+            refresh(served, [served.parent / "reviews"])
+    assert (load(served).digest() == before) == (where != "account")
+    if where != "mining":
+        monkeypatch.setattr(refreshing, "mine", lambda *given, **more: pytest.fail("mined twice"))
+    if where in ("swap", "account"):
+        monkeypatch.setattr(COUNTS, "fit", lambda *given, **more: pytest.fail("fitted twice"))
+    assert refresh(served, [served.parent / "reviews"]).outcome == "swapped"
+    assert set(reviews["user"]) & set(load(served).catalog_.users.ids)
+    assert refresh(served, [served.parent / "reviews"]).outcome == "nothing new"
+
+
+def test_what_cannot_be_refreshed_says_why(served: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file"):
+        refresh(served, [tmp_path / "nowhere"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="no files of reviews"):
+        refresh(served, [tmp_path / "empty"])
+    with pytest.raises(ParameterError, match="say which one to fit"):
+        refresh(tmp_path / "other", [served.parent / "reviews"])
+    with pytest.raises(ParameterError, match="holdout"):
+        Recipe(holdout=0.9)
+    with refreshing.sole_writer(tmp_path / "current.refresh"), pytest.raises(ArtifactError, match="another process"):
+        refresh(served, [served.parent / "reviews"])
+
+
+def test_no_request_fails_while_a_model_is_refreshed(served: Path) -> None:
+    body = json.dumps({"user": "u1", "item": "h1", "grounded": False}).encode()
+    write_reviews(served.parent / "reviews" / "2.csv", 120, 120, SAID[2:])
+    statuses: list[int] = []
+    over, swapped = threading.Event(), threading.Event()
+
+    def keep_asking(url: str) -> None:
+        while not over.is_set():
+            status, answer = ask(url, body)
+            statuses.append(status)
+            if any(each["explanation"] == "pool|warm|+" for each in answer["results"][0]["reasons"]):
+                swapped.set()
+
+    store = f"sqlite:///{served.parent}/store.db"
+    with Process("serve", f"m={served}", "--store", store, "--rate", "0") as service:
+        clients = [threading.Thread(target=keep_asking, args=(service.url + "v1/explain",)) for _ in range(2)]
+        for client in clients:
+            client.start()
+        try:
+            assert refresh(served, [served.parent / "reviews"]).outcome == "swapped"
+            assert swapped.wait(60)
+        finally:
+            over.set()
+            for client in clients:
+                client.join()
+    assert len(statuses) > 10
+    assert set(statuses) == {200}
+
+
+def ask(url: str, body: bytes) -> tuple[int, dict[str, list[dict[str, list[dict[str, object]]]]]]:
+    import urllib.request
+
+    request = urllib.request.Request(url, body, {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as response:
+        return response.status, json.load(response)
+
+
+def test_drift_counts_shares_by_hand(tmp_path: Path) -> None:
+    old = mine(write_reviews(tmp_path / "1.csv", 0, 100, SAID[:2]))
+    new = mine(write_reviews(tmp_path / "2.csv", 100, 100, (SAID[0], SAID[0], SAID[3])), pool=old)
+    found = drift(old, new)
+    assert (found.records_before, found.records_new) == (100, 100)
+    assert {row["text"]: row["new"] for row in found.new_statements} == {"warm pool": 30}
+    assert [row["aspect"] for row in found.new_aspects] == ["pool"]
+    (rising,) = found.rising
+    assert (rising["text"], rising["before"], rising["new"]) == ("comfortable bed", 50, 70)
+    assert rising["share_new"] == pytest.approx(0.7)
+    assert rising["z"] == pytest.approx(0.2 / np.sqrt(0.6 * 0.4 * 0.02))
+    (falling,) = found.falling
+    assert (falling["text"], falling["new"]) == ("friendly staff", 0)
+    assert found.distance == pytest.approx(0.5)
+    assert found.totals == {"new_statements": 1, "new_aspects": 1, "rising": 1, "falling": 1}
+    assert drift(None, old).new_statements == []
+
+
+def test_an_interval_takes_the_records_of_a_user_together() -> None:
+    rng = np.random.default_rng(0)
+    of_users = rng.normal(size=50)
+    low, high = clustered_interval(np.repeat(of_users, 9), np.repeat(np.arange(50), 9))
+    half = 1.96 * of_users.std(ddof=1) / np.sqrt(50)
+    assert (high - low) / 2 == pytest.approx(half)
+    assert clustered_interval(np.ones(3), np.zeros(3, np.int64)) == (-np.inf, np.inf)
