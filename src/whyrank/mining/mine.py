@@ -18,6 +18,8 @@ from whyrank.data.problems import OnError, Problems
 from whyrank.data.ratings import Range, checked_range, on_scale
 from whyrank.errors import DataError, ParameterError
 from whyrank.mining import statements as st
+from whyrank.mining.aspects import LEVELS, aspects, learn_nouns
+from whyrank.mining.corpus import Corpus
 from whyrank.mining.mined import Mined
 from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.opinions import Finder, find_all
@@ -27,6 +29,7 @@ from whyrank.mining.quotes import pick, read_quotes
 from whyrank.mining.report import Report
 from whyrank.mining.reviews import Reading, Sources, read_reviews
 from whyrank.mining.rules import MiningRules, StatementRules
+from whyrank.mining.senses import scores_of, senses
 
 Progress = Callable[[str, int, int | None], None]
 log = logging.getLogger("whyrank")
@@ -114,12 +117,12 @@ def mine(
 
 def collect(
     reviews: Iterator[pl.DataFrame], rules: StatementRules, spool: IO[bytes], threads: int | None, tell: Progress
-) -> st.Corpus:
+) -> Corpus:
     """Find the opinions of all reviews; their texts go into the spool."""
     if threads is not None and threads < 1:
         raise ParameterError(f"threads is {threads}; use a whole number of at least 1")
     finder = Finder(StatementEnglish(), rules.english, rules.english_words, titles=rules.review_titles)
-    corpus = st.Corpus(texts=finder.lexicon.texts)
+    corpus = Corpus(texts=finder.lexicon.texts)
     for found in find_all(reviews, finder, threads):
         spool.write(found.text)
         corpus.add(found)
@@ -139,7 +142,7 @@ class Choice:
         self.language = StatementEnglish()
         self.report = Report()
 
-    def mined(self, corpus: st.Corpus, spool: IO[bytes], started: float) -> Mined:
+    def mined(self, corpus: Corpus, spool: IO[bytes], started: float) -> Mined:
         if not corpus.size:
             raise DataError("no reviews", expected="at least one review with user, item and text")
         self.tell("choosing statements", 0, None)
@@ -160,7 +163,7 @@ class Choice:
         pool = self.pool(taken, best)
         return Mined.of(pool, self.rules, self.report, self.reading, time.perf_counter() - started, coverage)
 
-    def records(self, corpus: st.Corpus) -> pl.DataFrame:
+    def records(self, corpus: Corpus) -> pl.DataFrame:
         """The reviews with their ratings in standard deviations; copies of a text about one item count once."""
         table = pl.concat(corpus.reviews).with_row_index("review").with_columns(pl.col("review").cast(pl.Int32))
         table = table.with_columns(
@@ -171,14 +174,14 @@ class Choice:
             ),
         ).with_columns(pl.col("rating").fill_nan(None))
         numbers = (pl.col(name).rank("dense").cast(pl.UInt32).alias(f"{name}_number") for name in ("user", "item"))
-        table = table.with_columns(*numbers, score=st.scores_of(table["rating"]))
+        table = table.with_columns(*numbers, score=scores_of(table["rating"]))
         first = table.sort("time", "user", "review", nulls_last=True).unique(("item", "copy"), keep="first")
         long_enough = table["words"] >= 20
         copied = (long_enough & ~table["review"].is_in(first["review"].implode())).fill_null(False)
         self.reading.reject("copies of another review", int(copied.sum()))
         return table.with_columns(copied=copied)
 
-    def statements(self, corpus: st.Corpus, records: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, float | int]]:
+    def statements(self, corpus: Corpus, records: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, float | int]]:
         """The mentions that make a statement, with its id, and how much of the reviews they cover."""
         rules, language, texts = self.rules, self.language, corpus.texts
         fresh = records.filter(~pl.col("foreign") & ~pl.col("copied"))
@@ -188,11 +191,11 @@ class Choice:
         mentions = pl.concat(corpus.mentions).with_row_index("place").join(who.drop("words"), on="review")
         corpus.mentions.clear()  # several copies of all mentions are what takes most memory
         self.report.sentences = mentions.height
-        nouns = st.learn_nouns(corpus, language, rules.names)
-        mentions = st.senses(mentions, texts, language)
+        nouns = learn_nouns(corpus, language, rules.names)
+        mentions = senses(mentions, texts, language)
         mixed = pl.col("fixed").drop_nulls().n_unique().over("review", "start") > 1
         mentions = mentions.with_columns(mixed=mixed)
-        mentions = st.aspects(mentions, texts, language, nouns, limits.records)
+        mentions = aspects(mentions, texts, language, nouns, limits.records)
         mentions = self.drop("vulgar", mentions, self._vulgar(), not rules.vulgar)
         mentions = self.drop("titles", mentions, self._titled(records), bool(self.titles))
         overall = st.overall(nouns, language)
@@ -288,7 +291,7 @@ class Choice:
         return after
 
     def count(self, rule: str, dropped: pl.DataFrame) -> None:
-        text = pl.concat_str("wording", f"s{st.LEVELS - 1}", separator=" ")
+        text = pl.concat_str("wording", f"s{LEVELS - 1}", separator=" ")
         self.report.add_wordings(rule, dropped.group_by(text=text).agg(count=pl.len()))
 
 
