@@ -207,6 +207,8 @@ class Choice:
         mentions = self.kept("whole", mentions, st.of_items(mentions, language))
         mentions = self.kept("idioms", mentions, st.steady(mentions, limits.records))
         mentions = self.kept("odd", mentions, st.odd_pairs(mentions))
+        mentions = self.kept("own_names", mentions, st.own_names(mentions))
+        mentions = self.kept("sorts", mentions, st.sorts(mentions, language))
         mentions = pl.concat([old, self.kept("absences", mentions, st.idle_absences(mentions))])
         taken, left = st.choose(mentions, limits, aliases)
         if rules.min_count is None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from whyrank.data.statements import GENERAL
 from whyrank.kernels import opinion_rows as kernel
 from whyrank.kernels import wordclasses as words
 from whyrank.mining.nouns import StatementEnglish
@@ -15,6 +16,8 @@ CLEAR = 0.2  # standard deviations from the mean that make a polarity
 MISSING, WORTH = "missing", "worth"
 FIXED = {"+": 1, "-": -1, "0": 0}  # polarities of senses that do not depend on their aspect
 GUESSES = {"+": 1, "?+": 1, "-": -1, "?-": -1}
+VERBAL = (kernel.R_VERB, kernel.R_AFFECT, kernel.R_DOES)  # rules whose opinion is a verb or a feeling
+EXCESSIVE, EXCESS = "excessive", ("many", "much")
 UNKNOWN = 3  # marks the guess for a word that no list of senses has: then ratings must agree
 
 
@@ -37,8 +40,11 @@ def sense_of(language: StatementEnglish, opinion: str, adverb: str, sign: int, r
         if leading.sense is None:
             return None
         word, opinion = leading._replace(bits=word.bits), f"{adverb} {opinion}"
+    if sign == 2 and opinion in EXCESS:
+        return Sense(EXCESSIVE, -1, -1, f"too {opinion}")
     role = language.role_sign(opinion)
-    if role is not None and (rule in (kernel.R_VERB, kernel.R_AFFECT, kernel.R_DOES) or word.sense is None):
+    told = rule == kernel.R_DOES and word.sense not in (None, *GENERAL)  # crashes, lasts
+    if role is not None and not told and (rule in VERBAL or word.sense is None):
         good = sign == -2 or (sign != 2 and (role > 0) == (sign == 1))
         return Sense("great", 1, 1, "great") if good else Sense("bad", -1, -1, "bad")
     if word.sense is None:

@@ -14,11 +14,13 @@ from whyrank.data.statements import GENERAL, ITSELF
 from whyrank.kernels import opinion_rows as kernel
 from whyrank.mining.aspects import LEVELS, Vocabulary
 from whyrank.mining.nouns import StatementEnglish
-from whyrank.mining.senses import MISSING, polarities
+from whyrank.mining.senses import EXCESSIVE, FIXED, MISSING, polarities
 
 SPOKEN = (kernel.R_PREDICATE, kernel.R_BARE, kernel.R_VERB, kernel.R_NO, kernel.R_AFFECT)  # rules beyond adjectives
 NAMED = 3  # mentions by name that make a sense one that items can have
 RARELY = 0.002  # share of what is said with its name below which that is not what items are
+OWN = 0.5  # share of a noun's uses with a capital that makes it the item's own name
+EXPECTED, SAID = 2.0, 0.05  # mentions with a verb that would be expected; share of them below which a word names sorts
 ODD = 0.25  # a sense that an aspect has so much less often than others have it was probably said about something else
 
 
@@ -84,6 +86,36 @@ def odd_pairs(mentions: pl.DataFrame) -> pl.DataFrame:
     counts = counts.with_columns(expected=pl.col("n").sum().over(head) * pl.col("n").sum().over("sense") / total)
     odd = counts.filter((pl.col("n") < ODD * pl.col("expected")) & ~pl.col("sense").is_in([*GENERAL, MISSING]))
     return mentions.join(odd.select(head, "sense"), on=[head, "sense"], how="anti")
+
+
+def own_names(mentions: pl.DataFrame) -> pl.DataFrame:
+    """Mentions without names that one item has: a noun that people write with a capital about this item alone."""
+    head, capital = f"p{LEVELS - 1}", pl.col("capital") == 1
+    inside = mentions.filter((pl.col("capital") >= 0) & ~pl.col("whole"))
+    counts = inside.group_by(head, "item").agg(n=pl.len(), capitals=capital.sum(), users=pl.col("user").n_unique())
+    own = (pl.col("capitals") >= OWN * pl.col("n")) & (2 * pl.col("capitals") >= pl.col("capitals").sum().over(head))
+    names = counts.filter(own & (pl.col("capitals") >= 3) & (pl.col("users") >= 2))
+    return mentions.join(names.select(head, "item"), on=[head, "item"], how="anti")
+
+
+def sorts(mentions: pl.DataFrame, language: StatementEnglish) -> pl.DataFrame:
+    """Mentions without words that only say which sort of a thing is meant: dry ingredients, boneless thighs.
+
+    Such a word stands before this noun only, though people say it of other things with a verb (the cake was dry). Words
+    that no list of senses has, and that nobody ever says with a verb, name sorts wherever they stand.
+    """
+    head = f"p{LEVELS - 1}"
+    named = (pl.col("rule") == kernel.R_ATTRIBUTE) & ~pl.col("verbal")
+    counts = mentions.group_by(head, "sense").agg(n=pl.len(), said=(~named).sum())
+    total, spoken = pl.col("n").sum().over("sense"), pl.col("said").sum().over("sense")
+    expected = pl.col("n") * spoken / total
+    before_only = (expected >= EXPECTED) & (pl.col("said") <= ODD * expected)
+    fixed = [sense for sense, polarity in language.sense_polarity.items() if polarity in FIXED]
+    listed = pl.col("sense").is_in([*language.sense_polarity, MISSING, EXCESSIVE])
+    judges = pl.col("sense").is_in([*(set(fixed) - language.sorts), MISSING, EXCESSIVE])
+    never = ~listed & (total >= 2 * EXPECTED) & (spoken < SAID * total)
+    found = counts.filter((before_only & ~judges) | never)
+    return mentions.join(found.select(head, "sense"), on=[head, "sense"], how="anti")
 
 
 def idle_absences(mentions: pl.DataFrame) -> pl.DataFrame:

@@ -61,7 +61,7 @@ def phrase_of(text: str, aspect: str, words: Words, *, plain: bool = False) -> P
     same = [singular_of(word, words) for word in ending] == [singular_of(word, words) for word in of_aspect]
     if not same or not of_aspect:
         return Phrase(topic=topic, words=text, several=several)
-    if before[-1:] == ["of"]:  # plenty of space
+    if before[-1:] == ["of"] or before in (["too", "many"], ["too", "much"]):  # plenty of space
         return Phrase(topic=topic, lack=f"a {text}" if before[0] == "lack" else text, several=several)
     if is_plural(ending[-1], words):
         nouns = " ".join(ending)
