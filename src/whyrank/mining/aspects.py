@@ -93,7 +93,9 @@ def aspects(
     joined = joined.filter(~worth)
     described = pl.col("modifier") == pl.col("opinion")
     absent = (pl.col("rule") == kernel.R_NO) & (pl.col("modifier") != 0) & pl.col("named").is_null()
-    joined = joined.filter(~(described & pl.col("named").is_not_null()) & ~absent)
+    acts = pl.col("verbal") & (pl.col("rule") == kernel.R_ADVERB) & pl.col("p0").str.starts_with("to ")
+    told = pl.col("s0").str.contains(r"(?:s|ed)$")  # runs smoothly, ran; not what one should do: play casually
+    joined = joined.filter(~(described & pl.col("named").is_not_null()) & ~absent & (~acts | told))
     joined = joined.drop(*key, "opinion", "adverb", "sign", "named").with_columns(joined["verbal"], joined["whole"])
     return joined.filter(pl.any_horizontal(pl.col([f"p{k}" for k in range(LEVELS)]).is_not_null()))
 

@@ -6,6 +6,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -19,6 +20,7 @@ from whyrank.data.ratings import Range, checked_range, on_scale
 from whyrank.errors import DataError, ParameterError
 from whyrank.mining import statements as st
 from whyrank.mining.aspects import LEVELS, aspects, learn_nouns
+from whyrank.mining.clean import digests
 from whyrank.mining.corpus import Corpus
 from whyrank.mining.mined import Mined
 from whyrank.mining.nouns import StatementEnglish
@@ -63,7 +65,7 @@ def mine(
         unit: "statements", or "clauses" for whole clauses that come back word for word, as version 0.1 mined them.
         columns: Which of the source's fields is which of ours, where that is not recognized: `{"user": "reviewer"}`.
         rules: `StatementRules` or, for clauses, `MiningRules`; every rule can also be given as a keyword.
-        titles: Names of items by id; words of an item's own name are no aspects of it.
+        titles: Names of items by id; words of an item's own name are no aspects of it. A pool remembers its titles.
         threads: How many threads read and search; all cores unless given.
         progress: Called now and then as `progress(stage, done, total)`.
         on_error: "skip" counts broken rows instead of raising.
@@ -138,8 +140,10 @@ class Choice:
         self, rules: StatementRules, titles: Mapping[str, str], old: Mined | None, reading: Reading, tell: Progress
     ) -> None:
         self.rules, self.old, self.reading, self.tell = rules, old, reading, tell
-        self.titles = {item: title for item, title in titles.items() if title}
+        self.titles = (old.titles if old else {}) | {item: title for item, title in titles.items() if title}
         self.language = StatementEnglish()
+        self.keys = pl.Series([], dtype=pl.UInt64)  # of the reviews that were read
+        self.names: frozenset[str] = frozenset()  # of persons, places and brands, as learned
         self.report = Report()
 
     def mined(self, corpus: Corpus, spool: IO[bytes], started: float) -> Mined:
@@ -152,16 +156,25 @@ class Choice:
         best = pick(taken.join(records.select("review", "copy"), on="review"))
         text = np.memmap(spool, np.uint8, mode="r")
         starts, lengths = best["start"].to_numpy(), best["length"].to_numpy()
-        quotes = read_quotes(text, starts, lengths, self.language, self.rules.vulgar)
+        quotes = read_quotes(text, starts, lengths, self.language, self.rules.vulgar, self.names)
         del text
         if self.reading.unread_ratings:
             log.warning("%s ratings could not be read and are unknown", f"{self.reading.unread_ratings:,}")
+        if self.reading.unread_times:
+            log.warning(
+                "%s times could not be read and are unknown, such as %r; write them as 2023-08-18 or as seconds",
+                f"{self.reading.unread_times:,}",
+                self.reading.unread_time[:40],
+            )
         self.reading.reject("not English", int(records["foreign"].sum()))
         clear = pl.when(~best["mixed"]).then(quotes)
         known = records.select("review", "user", "item", "rating", "time", "source")
         best = best.select("review", "id", sentence=clear).join(known, on="review", maintain_order="left")
         pool = self.pool(taken, best)
-        return Mined.of(pool, self.rules, self.report, self.reading, time.perf_counter() - started, coverage)
+        seconds = time.perf_counter() - started
+        keys = self.keys if self.old is None else pl.concat([self.old.keys, self.keys])
+        mined = Mined.of(pool, self.rules, self.report, self.reading, seconds, coverage)
+        return replace(mined, titles=self.titles, keys=keys.unique().sort())
 
     def records(self, corpus: Corpus) -> pl.DataFrame:
         """The reviews with their ratings in standard deviations; copies of a text about one item count once."""
@@ -179,7 +192,10 @@ class Choice:
         long_enough = table["words"] >= 20
         copied = (long_enough & ~table["review"].is_in(first["review"].implode())).fill_null(False)
         self.reading.reject("copies of another review", int(copied.sum()))
-        return table.with_columns(copied=copied)
+        self.keys = digests(table.select(pl.concat_str("user", "item", "copy", separator="\n")).to_series())
+        known = self.keys.is_in(self.old.keys.implode()) if self.old else pl.repeat(False, table.height, eager=True)
+        self.reading.reject("already in the pool", int((known & ~copied).sum()))
+        return table.with_columns(copied=copied | known)
 
     def statements(self, corpus: Corpus, records: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, float | int]]:
         """The mentions that make a statement, with its id, and how much of the reviews they cover."""
@@ -192,6 +208,7 @@ class Choice:
         corpus.mentions.clear()  # several copies of all mentions are what takes most memory
         self.report.sentences = mentions.height
         nouns = learn_nouns(corpus, language, rules.names)
+        self.names = nouns.names
         mentions = senses(mentions, texts, language)
         mixed = pl.col("fixed").drop_nulls().n_unique().over("review", "start") > 1
         mentions = mentions.with_columns(mixed=mixed)
@@ -240,6 +257,9 @@ class Choice:
 
     def pool(self, taken: pl.DataFrame, best: pl.DataFrame) -> Pool:
         """The tables of the result, those of an earlier pool included."""
+        newest = pl.col("time").max().over("user", "item")
+        dated = pl.col("time").is_null() | (pl.col("time") == newest)  # a record has one time, that of its last review
+        best = best.with_columns(pl.when(dated).then("sentence").alias("sentence"))
         triplets = best.select(
             "user",
             "item",

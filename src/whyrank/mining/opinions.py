@@ -18,7 +18,7 @@ from whyrank.kernels import opinions as rules
 from whyrank.kernels import tokens as kernel
 from whyrank.kernels import wordclasses as classes
 from whyrank.kernels.kinds import kinds
-from whyrank.mining.clean import clean_texts
+from whyrank.mining.clean import clean_texts, digests
 from whyrank.mining.language import Word
 from whyrank.mining.lines import to_lines
 from whyrank.mining.nouns import StatementEnglish
@@ -138,7 +138,7 @@ class Finder:
         written = np.where(opens, -1, capital > 0).astype(np.int8)
         mentions = self._mentions(rows, tags, hashes, starts, lengths, reviews, cuts, array, written)
         known = table.select("user", "item", "rating", "time", "source").with_columns(
-            copy=texts.hash(), words=pl.Series(np.bincount(reviews, minlength=table.height).astype(np.int32))
+            copy=digests(texts), words=pl.Series(np.bincount(reviews, minlength=table.height).astype(np.int32))
         )
         nouns = (tags == classes.T_N) & ~opens
         capitals = _counted(hashes[nouns], capital[nouns] > 0)

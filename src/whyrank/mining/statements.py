@@ -163,14 +163,15 @@ def choose(mentions: pl.DataFrame, limits: Limits, known: Iterable[str] = ()) ->
 
 
 def _told(taken: pl.DataFrame, left: pl.DataFrame, least: int, known: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Plain praise and blame only of aspects about which people also say something specific, or very many speak."""
+    """Plain praise only of aspects that people also praise for something specific, or very many speak; so blame."""
     plain = pl.col("sense").is_in(GENERAL)
     noun = pl.col("aspect").str.extract(r"(\S+)$")
-    rich = taken.filter(~plain).select(noun.unique()).to_series().to_list()
+    side = pl.concat_str(noun, pl.col("polarity").cast(pl.String), separator="|")
+    rich = taken.filter(~plain).select(side.unique()).to_series().to_list()
     often = (
         taken.filter(plain).group_by("id").agg(n=pl.struct("user", "item").n_unique()).filter(pl.col("n") >= 4 * least)
     )
-    good = ~plain | noun.is_in(rich) | pl.col("id").is_in([*often["id"].to_list(), *known])
+    good = ~plain | side.is_in(rich) | pl.col("id").is_in([*often["id"].to_list(), *known])
     said = pl.col("rule").is_in(SPOKEN) | pl.col("verbal") | (pl.col("aspect") == ITSELF)
     counts = taken.group_by("id").agg(n=pl.struct("user", "item").n_unique(), said=said.any())
     named = counts.filter(~pl.col("said") & (pl.col("n") < least + 2))["id"].to_list()  # fresh lime, empty bottle

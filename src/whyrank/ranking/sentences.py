@@ -144,7 +144,7 @@ class Templates:
         places |= {name: self._number(getattr(facts, name)) for name in ("supporting", "opposing", "user", "details")}
         digits = facts.mentions >= len(settings["numbers"])  # "9 of 12", never "nine of 12"
         places |= {name: self._number(getattr(facts, name), digits) for name in ("agreeing", "mentions")}
-        places["among"] = places["mentions"] if facts.mentions >= PAIR else None
+        places["among"] = places["mentions"] if facts.mentions >= max(PAIR, facts.agreeing + 1) else None
         places["detail"] = self._phrase(catalog, facts.detail).adjective if facts.detail >= 0 else None
         places["text"] = catalog.texts_listed[facts.explanation].rstrip(".!").strip()
         places["people"] = settings["people"][facts.supporting != 1]
