@@ -266,6 +266,39 @@ def test_words_that_name_a_sort_are_no_opinions() -> None:
     assert "ingredient|dry|-" not in ids
 
 
+def test_two_senses_are_one_where_people_say_both_about_an_aspect() -> None:
+    texts = (
+        "The boss was hard.",
+        "The boss was difficult.",
+        "The bed was hard.",
+        "No light.",
+        "A lack of light. Good light.",
+    )
+    rows = [(f"u{k}", f"i{k % 3}", f"{texts[k % 5]} The light was bright. {k}") for k in range(150)]
+    ids = set(mine(pl.DataFrame(rows, ["user", "item", "text"], orient="row")).explanations["id"])
+    assert {"boss|difficult|-", "bed|hard|-"} <= ids
+    assert "boss|hard|-" not in ids
+    assert not any("light|scarce" in each for each in ids)
+
+
+def test_text_vectors_merge_statements_of_one_aspect_and_side_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from whyrank.mining import paraphrases
+
+    monkeypatch.setattr(paraphrases, "encode", lambda texts, tell: np.ones((len(texts), 4), np.float32) / 2)
+    texts = ("The bed was wide.", "The bed was wide.", "The bed was soft.", "The bed was hard.", "The room was quiet.")
+    rows = [(f"u{k}", f"i{k % 3}", f"{texts[k % 5]} {k}", 5.0) for k in range(80)]
+    table = pl.DataFrame(rows, ["user", "item", "text", "rating"], orient="row")
+    alone, merged = mine(table), mine(table, merge_paraphrases=0.9)
+    assert merged.rules.as_dict()["merge_paraphrases"] == 0.9
+    assert merged.explanations.height < alone.explanations.height
+    assert {"bed", "room"} == set(merged.explanations["aspect"])
+    kept = merged.explanations.filter(pl.col("aspect") == "bed")
+    assert kept["count"].sum() == alone.explanations.filter(pl.col("aspect") == "bed")["count"].sum()
+    into = dict(merged.wordings.select(pl.col("normalized").str.split("#").list.first(), "explanation").iter_rows())
+    soft, hard = (into[each] for each in alone.explanations["id"].sort() if "soft" in each or "hard" in each)
+    assert soft != hard  # opposites never become one
+
+
 def test_mining_the_same_reviews_into_their_own_pool_changes_nothing(mined: Mined, tmp_path: Path) -> None:
     again = mine(reviews(), pool=mined.write(tmp_path / "pool"))
     assert again.frame().equals(mined.frame())

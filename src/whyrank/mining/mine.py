@@ -26,7 +26,7 @@ from whyrank.mining.mined import Mined
 from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.opinions import Finder, find_all
 from whyrank.mining.pipeline import mine_clauses
-from whyrank.mining.pool import Pool, described, unique_triplets
+from whyrank.mining.pool import Pool, described, merged, unique_triplets
 from whyrank.mining.quotes import pick, read_quotes
 from whyrank.mining.report import Report
 from whyrank.mining.reviews import Reading, Sources, read_reviews
@@ -226,6 +226,7 @@ class Choice:
         mentions = self.kept("odd", mentions, st.odd_pairs(mentions))
         mentions = self.kept("own_names", mentions, st.own_names(mentions))
         mentions = self.kept("sorts", mentions, st.sorts(mentions, language))
+        mentions = st.joined_twins(mentions, language)
         mentions = pl.concat([old, self.kept("absences", mentions, st.idle_absences(mentions))])
         taken, left = st.choose(mentions, limits, aliases)
         if rules.min_count is None:
@@ -281,7 +282,14 @@ class Choice:
             )
             known = before.explanations.select(table.columns)
             table = pl.concat([known, table.filter(~pl.col("id").is_in(known["id"].implode()))])
-        return described(Pool(unique_triplets(triplets), wordings, table))
+        pool = described(Pool(unique_triplets(triplets), wordings, table))
+        if self.rules.merge_paraphrases is None:
+            return pool
+        from whyrank.mining.paraphrases import paraphrases
+
+        into = paraphrases(pool.explanations, self.rules.merge_paraphrases, self.tell, self.language.opposites)
+        self.report.add_wordings("merge_paraphrases", pool.explanations.filter(pl.col("id").is_in(list(into))))
+        return described(merged(pool, into))
 
     def _vulgar(self) -> pl.Expr:
         words = "|".join(sorted(self.language.vulgar))

@@ -18,6 +18,7 @@ class StatementEnglish(English):
         super().__init__(folder)
         pairs = {name: words[0] for name, words in read_lists(folder / "opposites.txt")}
         self.opposites = {other: name for name, other in reversed(pairs.items())} | pairs
+        self.twins = {word: name for name, words in read_lists(folder / "twins.txt") for word in words}
         self.same_aspect = {word: name for name, words in read_lists(folder / "aspects.txt") for word in words}
         self.implied = {word: name for name, words in read_lists(folder / "implied.txt") for word in words}
         self.rewritten = {

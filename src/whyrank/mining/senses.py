@@ -17,6 +17,7 @@ MISSING, WORTH = "missing", "worth"
 FIXED = {"+": 1, "-": -1, "0": 0}  # polarities of senses that do not depend on their aspect
 GUESSES = {"+": 1, "?+": 1, "-": -1, "?-": -1}
 VERBAL = (kernel.R_VERB, kernel.R_AFFECT, kernel.R_DOES)  # rules whose opinion is a verb or a feeling
+LACK = ("lack", "lacks", "lacked", "lacking")
 EXCESSIVE, EXCESS = "excessive", ("many", "much")
 UNKNOWN = 3  # marks the guess for a word that no list of senses has: then ratings must agree
 
@@ -40,6 +41,8 @@ def sense_of(language: StatementEnglish, opinion: str, adverb: str, sign: int, r
         if leading.sense is None:
             return None
         word, opinion = leading._replace(bits=word.bits), f"{adverb} {opinion}"
+    if opinion in LACK and sign == 1:
+        return Sense(MISSING, None, 0, "lack of")
     if sign == 2 and opinion in EXCESS:
         return Sense(EXCESSIVE, -1, -1, f"too {opinion}")
     role = language.role_sign(opinion)

@@ -20,6 +20,7 @@ SPOKEN = (kernel.R_PREDICATE, kernel.R_BARE, kernel.R_VERB, kernel.R_NO, kernel.
 NAMED = 3  # mentions by name that make a sense one that items can have
 RARELY = 0.002  # share of what is said with its name below which that is not what items are
 OWN = 0.5  # share of a noun's uses with a capital that makes it the item's own name
+TWIN = 0.2  # share of one sense that makes another one of the same aspect mean the same
 EXPECTED, SAID = 2.0, 0.05  # mentions with a verb that would be expected; share of them below which a word names sorts
 ODD = 0.25  # a sense that an aspect has so much less often than others have it was probably said about something else
 
@@ -116,6 +117,25 @@ def sorts(mentions: pl.DataFrame, language: StatementEnglish) -> pl.DataFrame:
     never = ~listed & (total >= 2 * EXPECTED) & (spoken < SAID * total)
     found = counts.filter((before_only & ~judges) | never)
     return mentions.join(found.select(head, "sense"), on=[head, "sense"], how="anti")
+
+
+def joined_twins(mentions: pl.DataFrame, language: StatementEnglish) -> pl.DataFrame:
+    """Mentions with one sense for two where an aspect has both: a hard game is a difficult one, a hard bed is not."""
+    head = f"p{LEVELS - 1}"
+    into = pl.col("sense").replace_strict(language.twins, default=None, return_dtype=pl.String)
+    counts = mentions.group_by(head, "sense").agg(n=pl.len())
+    own = counts.with_columns(into=into).drop_nulls("into")
+    others = counts.select(head, into="sense", other="n")
+    both = (
+        own.join(others, on=[head, "into"]).filter(pl.col("other") >= TWIN * pl.col("n")).select(head, "sense", "into")
+    )
+    joined = mentions.join(both, on=[head, "sense"], how="left", maintain_order="left")
+    taken = pl.col("into").is_not_null()
+    fixed = pl.col("into").replace_strict(language.sense_polarity, default=None, return_dtype=pl.String)
+    return joined.with_columns(
+        sense=pl.coalesce("into", "sense"),
+        fixed=pl.when(taken).then(fixed.replace_strict(FIXED, default=None, return_dtype=pl.Int8)).otherwise("fixed"),
+    ).drop("into")
 
 
 def idle_absences(mentions: pl.DataFrame) -> pl.DataFrame:
