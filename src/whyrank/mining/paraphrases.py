@@ -75,7 +75,8 @@ def _same_subject(explanations: pl.DataFrame, pairs: Pairs, opposites: Mapping[s
 
 def _without_opposites(center: NDArray[np.int64], senses: list[str], opposites: Mapping[str, str]) -> NDArray[np.int64]:
     """Groups in which no two statements deny each other: whoever denies an earlier one stays alone."""
-    kept, members = center.copy(), {}
+    kept = center.copy()
+    members: dict[int, set[str]] = {}
     for place, into in enumerate(center.tolist()):
         group = members.setdefault(into, {senses[into]})
         if place != into and any(
