@@ -41,6 +41,7 @@ GUESTS = Templates.of({**ENGLISH.settings, "people": ["guest", "guests"], "items
         ("nice facility", "facility", "the nice facilities", "facilities", True),
         ("clean glass", "glass", "the clean glass", "the glass", False),
         ("bus", "bus", "the bus", "the bus", False),
+        ("smart AI", "ai", "the smart AI", "the AI", False),
     ],
 )
 def test_noun_phrases(text: str, aspect: str, phrase: str, topic: str, several: bool) -> None:

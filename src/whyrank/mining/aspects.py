@@ -39,8 +39,12 @@ class Vocabulary(NamedTuple):
 def learn_nouns(corpus: Corpus, language: StatementEnglish, share: float | None) -> Vocabulary:
     """Which nouns name the item (`this hotel`, `it is a lovely hotel`), and which are names (with a capital)."""
     counts: dict[str, list[int]] = {}
+    unusual: set[str] = set()  # lemmas with a form that no lexicon has: hanks, though it has hank
     for h, found in corpus.nouns.items():
-        entry = counts.setdefault(language.lemma(corpus.texts.get(h, "")), [0, 0, 0, 0])
+        written = corpus.texts.get(h, "")
+        entry = counts.setdefault(language.lemma(written), [0, 0, 0, 0])
+        if not language.is_plain(written):
+            unusual.add(language.lemma(written))
         for place, count in enumerate(found):
             entry[place] += count
     most = max((pointed for _, _, pointed, _ in counts.values()), default=0)
@@ -54,7 +58,7 @@ def learn_nouns(corpus: Corpus, language: StatementEnglish, share: float | None)
         names = {
             noun
             for noun, (count, capital, _, _) in counts.items()
-            if count >= 2 and capital >= share * count and not language.is_plain(noun)
+            if count >= 2 and capital >= share * count and (noun in unusual or not language.is_plain(noun))
         }
     item = max(sorted(items), key=lambda noun: counts[noun][2], default="")
     return Vocabulary(frozenset(items), item, frozenset(names))
@@ -95,6 +99,8 @@ def aspects(
     absent = (pl.col("rule") == kernel.R_NO) & (pl.col("modifier") != 0) & pl.col("named").is_null()
     acts = pl.col("verbal") & (pl.col("rule") == kernel.R_ADVERB) & pl.col("p0").str.starts_with("to ")
     told = pl.col("s0").str.contains(r"(?:s|ed)$")  # runs smoothly, ran; not what one should do: play casually
+    objects = (pl.col("rule") == kernel.R_TO) & ~pl.col("verbal")  # hard to get a table: no hard table
+    joined = joined.filter(~objects)
     joined = joined.filter(~(described & pl.col("named").is_not_null()) & ~absent & (~acts | told))
     joined = joined.drop(*key, "opinion", "adverb", "sign", "named").with_columns(joined["verbal"], joined["whole"])
     return joined.filter(pl.any_horizontal(pl.col([f"p{k}" for k in range(LEVELS)]).is_not_null()))

@@ -140,7 +140,7 @@ class Finder:
         known = table.select("user", "item", "rating", "time", "source").with_columns(
             copy=digests(texts), words=pl.Series(np.bincount(reviews, minlength=table.height).astype(np.int32))
         )
-        nouns = (tags == classes.T_N) & ~opens
+        nouns = (tags == classes.T_N) & (~opens | unknown)
         capitals = _counted(hashes[nouns], capital[nouns] > 0)
         is_said = np.unique(hashes[kinds(bits, tags, cuts)], return_counts=True)
         return Found(known, text, mentions, foreign, capitals, self._pointed(hashes, tags), is_said)

@@ -253,4 +253,5 @@ def describe(taken: pl.DataFrame, language: StatementEnglish) -> tuple[pl.DataFr
     text = pl.when("verbal").then("phrase").otherwise(noun)
     aspect = pl.when(pl.col("text").str.contains(" to ")).then(pl.lit(ITSELF)).otherwise("aspect").alias("aspect")
     table = table.with_columns(text=text)
+    table = table.with_columns(text=pl.Series([language.spelled(each) for each in table["text"]], dtype=pl.String))
     return wordings, table.select("id", "text", aspect, "sense", "polarity").sort("id")

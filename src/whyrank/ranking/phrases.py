@@ -58,9 +58,12 @@ def phrase_of(text: str, aspect: str, words: Words, *, plain: bool = False) -> P
     given = text.split()
     before = given[: len(given) - len(of_aspect)]
     ending = given[len(before) :]
-    same = [singular_of(word, words) for word in ending] == [singular_of(word, words) for word in of_aspect]
+    lowered = [word.lower() for word in ending]
+    same = [singular_of(word, words) for word in lowered] == [singular_of(word, words) for word in of_aspect]
     if not same or not of_aspect:
         return Phrase(topic=topic, words=text, several=several)
+    if lowered != ending:  # acronyms: the AI
+        topic, several = _topic(" ".join(ending), words)
     if before[-1:] == ["of"] or before in (["too", "many"], ["too", "much"]):  # plenty of space
         return Phrase(topic=topic, lack=f"a {text}" if before[0] == "lack" else text, several=several)
     if is_plural(ending[-1], words):

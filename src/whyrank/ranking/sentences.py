@@ -180,7 +180,7 @@ def case_of(facts: Facts, catalog: Catalog, phrase: Phrase) -> str:
     clear = facts.agreeing >= 2 and 2 * facts.agreeing > facts.mentions and facts.agreeing > facts.opposing
     if often and clear and sign:
         side = "often" if sign > 0 else "often_against"
-        if facts.agreeing < facts.mentions or facts.opposing:
+        if facts.agreeing < facts.mentions:
             return side
         return f"{side}_both" if facts.mentions == 2 else f"{side}_all"
     if sign == 0:
