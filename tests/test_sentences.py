@@ -29,7 +29,7 @@ GUESTS = Templates.of({**ENGLISH.settings, "people": ["guest", "guests"], "items
     [
         ("comfortable bed", "bed", "the comfortable beds", "beds", True),
         ("comfortable beds", "bed", "the comfortable beds", "beds", True),
-        ("friendly staff", "staff", "the friendly staff", "staff", False),
+        ("friendly staff", "staff", "the friendly staff", "staff", True),
         ("tasty breakfast", "breakfast", "the tasty breakfast", "breakfast", False),
         ("great location", "location", "the great location", "the location", False),
         ("easy check-in", "check-in", "the easy check-in", "the check-in", False),
@@ -41,6 +41,7 @@ GUESTS = Templates.of({**ENGLISH.settings, "people": ["guest", "guests"], "items
         ("nice facility", "facility", "the nice facilities", "facilities", True),
         ("clean glass", "glass", "the clean glass", "the glass", False),
         ("bus", "bus", "the bus", "the bus", False),
+        ("smart AI", "ai", "the smart AI", "the AI", False),
     ],
 )
 def test_noun_phrases(text: str, aspect: str, phrase: str, topic: str, several: bool) -> None:
@@ -50,10 +51,13 @@ def test_noun_phrases(text: str, aspect: str, phrase: str, topic: str, several: 
 
 def test_what_is_no_noun_phrase_is_quoted_or_reported() -> None:
     assert phrase_of("no hot water", "water", ENGLISH.words).lack == "no hot water"
-    assert phrase_of("worth the money", "price", ENGLISH.words).words == "worth the money"
+    assert phrase_of("plenty of space", "space", ENGLISH.words).lack == "plenty of space"
+    assert phrase_of("lack of light", "light", ENGLISH.words).lack == "a lack of light"
+    assert phrase_of("worth the money", "price", ENGLISH.words).itself == "worth the money"
+    assert phrase_of("works well", "to work", ENGLISH.words).does == "works well"
+    assert phrase_of("free parking", "parking", ENGLISH.words).adjective is None
     small = phrase_of("too small room", "room", ENGLISH.words)
     assert (small.phrase, small.noun, small.adjective) == (None, "the rooms", "too small")
-    assert phrase_of("construction noise", "noise", ENGLISH.words).adjective is None
 
 
 @pytest.mark.parametrize(
@@ -102,6 +106,7 @@ def sentence(each: str, templates: Templates = GUESTS, catalog: Catalog = CATALO
         "rank": 1,
         "explanation": catalog.explanations.number(each),
         "user_items": 99,
+        "detail": -1,
     }
     return templates.sentence(catalog, Facts(**{**zero, **counts}))
 
@@ -109,23 +114,23 @@ def sentence(each: str, templates: Templates = GUESTS, catalog: Catalog = CATALO
 @pytest.mark.parametrize(
     ("each", "counts", "expected"),
     [
-        ("bed+", {"supporting": 1}, "One guest mentions the comfortable beds."),
-        ("bed+", {"supporting": 2}, "Two guests mention the comfortable beds."),
-        ("bed+", {"supporting": 2, "rank": 2}, "The comfortable beds are mentioned by two guests."),
+        ("bed+", {"supporting": 1}, "One guest finds the beds comfortable."),
+        ("bed+", {"supporting": 2}, "Two guests find the beds comfortable."),
+        ("bed+", {"supporting": 2, "rank": 2}, "The beds are comfortable, two guests say."),
         ("bed+", {"supporting": 4, "rank": 3}, "Four guests praise the comfortable beds."),
-        ("bed+", {"supporting": 5}, "Guests praise the comfortable beds."),
-        ("bed+", {"supporting": 12, "rank": 2}, "The comfortable beds are praised by 12 guests."),
-        ("bed+", {"supporting": 1234, "rank": 3}, "1,234 guests praise the comfortable beds."),
-        ("bed+", {"supporting": 12, "opposing": 2}, "12 guests praise the comfortable beds; 2 complain about them."),
+        ("bed+", {"supporting": 5, "rank": 2}, "Guests praise the comfortable beds."),
+        ("bed+", {"supporting": 12, "rank": 3}, "The beds are comfortable, 12 guests say."),
+        ("bed+", {"supporting": 1234, "rank": 4}, "1,234 guests praise the comfortable beds."),
+        ("bed+", {"supporting": 12, "opposing": 2}, "12 guests find the beds comfortable; two complain about them."),
         (
             "bed+",
             {"supporting": 3, "opposing": 1},
-            "Three guests praise the comfortable beds; one complains about them.",
+            "Three guests find the beds comfortable; one complains about them.",
         ),
         (
             "bed+",
             {"supporting": 3, "user_aspect": 1, "user_items": 9},
-            "Three guests praise the comfortable beds; you have mentioned beds before.",
+            "Three guests find the beds comfortable; you have mentioned beds before.",
         ),
         (
             "breakfast+",
@@ -147,11 +152,11 @@ def sentence(each: str, templates: Templates = GUESTS, catalog: Catalog = CATALO
         ("breakfast+", {"supporting": 2, "agreeing": 2, "mentions": 2, "user_aspect": 5, "user_items": 99}, None),
         ("wall-", {"supporting": 5}, "Five guests found the walls thin."),
         ("wall-", {"supporting": 1, "rank": 2}, "One guest complains about the thin walls."),
-        ("wall-", {"supporting": 5, "rank": 3}, "The thin walls are criticized by five guests."),
+        ("wall-", {"supporting": 5, "rank": 3}, "The walls are thin, five guests say."),
         ("water-", {"supporting": 1}, "One guest reports no hot water."),
         ("water-", {"supporting": 3, "rank": 2}, "Three guests report no hot water."),
-        ("money+", {"supporting": 2}, "Two guests say “worth the money”."),
-        ("money+", {"supporting": 1, "user_aspect": 1}, "One guest says “worth the money”."),
+        ("money+", {"supporting": 2}, "Two guests find it worth the money."),
+        ("money+", {"supporting": 1, "user_aspect": 1}, "One guest finds it worth the money."),
         ("room0", {"supporting": 7}, "Seven guests mention the large rooms."),
         ("tag", {"supporting": 12}, "12 guests said “Very good” about this."),
         (
@@ -169,6 +174,49 @@ def sentence(each: str, templates: Templates = GUESTS, catalog: Catalog = CATALO
 def test_sentences_follow_the_counts(each: str, counts: dict[str, int], expected: str | None) -> None:
     found = sentence(each, **counts)
     assert "often" not in found if expected is None else found == expected
+
+
+PLAIN = {
+    "view|great|+": ("great views", "view", 1),
+    "view|beautiful|+": ("stunning views", "view", 1),
+    "view|bad|-": ("bad view", "view", -1),
+    "staff|great|+": ("great staff", "staff", 1),
+}
+PLAIN_CATALOG = catalog_of(PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"supporting": 12}, "12 guests praise the views."),
+        ({"supporting": 12, "details": 4}, "12 guests praise the views; four call them stunning."),
+        ({"supporting": 12, "details": 1, "rank": 2}, "12 guests like the views; one calls them stunning."),
+        ({"supporting": 12, "rank": 3}, "The views are praised by 12 guests."),
+        (
+            {"supporting": 12, "opposing": 2, "agreeing": 14, "mentions": 16, "details": 4},
+            "14 of 16 guests who mention the views praise them; four call them stunning.",
+        ),
+        ({"supporting": 12, "opposing": 1, "rank": 1}, "The views are praised by 12 guests; one complains about them."),
+        ({"supporting": 12, "opposing": 1, "rank": 2}, "12 guests like the views, though one complains about them."),
+    ],
+)
+def test_plain_praise_is_told_without_its_adjective_but_with_what_people_say(
+    counts: dict[str, int], expected: str
+) -> None:
+    detail = PLAIN_CATALOG.explanations.number("view|beautiful|+") if "details" in counts else -1
+    assert sentence("view|great|+", GUESTS, PLAIN_CATALOG, detail=detail, **counts) == expected
+
+
+def test_details_are_what_most_people_say_about_the_same_aspect_of_the_item() -> None:
+    said = {"view|great|+": 5, "view|beautiful|+": 3, "view|bad|-": 1, "staff|great|+": 2}
+    rows = [(f"u{n}", item, each, *PLAIN[each]) for each, most in said.items() for n in range(most) for item in "ij"]
+    rows = [row for row in rows if not (row[1] == "j" and row[2] == "view|beautiful|+")]
+    frame = pl.DataFrame(rows, ["user", "item", "explanation", "text", "aspect", "polarity"], orient="row")
+    model = POP().fit(Triplets.from_frame(frame))
+    sentences = {(item, each.explanation): each.sentence for item in "ij" for each in model.explain("new", item)}
+    assert "three call them stunning" in sentences["i", "view|great|+"]
+    assert "stunning" not in sentences["j", "view|great|+"]
+    assert "call" not in sentences["i", "staff|great|+"]
 
 
 def test_tags_are_tagged() -> None:

@@ -158,6 +158,15 @@ def test_quotes_are_without_private_and_vulgar_words(sentence: str) -> None:
     assert quotes.to_list() == [None]
 
 
+def test_quotes_are_without_names_that_others_write_with_a_capital() -> None:
+    from whyrank.mining.nouns import StatementEnglish
+
+    text = np.frombuffer(b"we thanked gwendolyn for the service", np.uint8)
+    places = (np.array([0]), np.array([len(text)], np.int32))
+    for names, shown in ((frozenset(), True), (frozenset({"gwendolyn"}), False)):
+        assert (read_quotes(text, *places, StatementEnglish(), False, names)[0] is not None) == shown
+
+
 def test_a_folder_reads_back_as_it_was_written(mined: Mined, tmp_path: Path) -> None:
     again = Mined.read(mined.write(tmp_path / "mined"))
     assert again.frame().equals(mined.frame())
@@ -221,6 +230,100 @@ def test_names_of_items_are_no_aspects() -> None:
     named = mine(table, titles={f"i{k}": "The Lobster Shack" for k in range(4)})
     assert not any("shack" in aspect for aspect in named.explanations["aspect"])
     assert any("soup" in aspect for aspect in named.explanations["aspect"])
+
+
+def test_a_pool_remembers_its_titles(tmp_path: Path) -> None:
+    rows = [(f"u{k}", f"i{k % 4}", f"The lobster shack was lovely. The soup was hot and tasty. {k}") for k in range(80)]
+    table = pl.DataFrame(rows, ["user", "item", "text"], orient="row")
+    first = mine(table.head(40), titles={f"i{k}": "The Lobster Shack" for k in range(4)})
+    later = mine(table.tail(40), pool=first.write(tmp_path / "pool"))
+    assert later.titles == first.titles
+    assert not any("shack" in aspect for aspect in later.explanations["aspect"])
+
+
+def test_what_an_item_is_called_is_learned_without_titles() -> None:
+    texts = ("I love the Daggers of this game. The Daggers were great and the music was great.", "The music was great.")
+    weapons = "The daggers were great, the sound was clear and the music was great."
+    rows = [(f"u{k}", f"i{k % 3}", weapons if k % 3 else texts[0] + texts[1] * (k % 2)) for k in range(90)]
+    found = mine(pl.DataFrame(rows, ["user", "item", "text"], orient="row"), min_count=3).frame()
+    daggers = found.filter(pl.col("explanation") == "dagger|great|+")
+    assert set(daggers["item"]) == {"i1", "i2"}
+
+
+def test_words_that_name_a_sort_are_no_opinions() -> None:
+    texts = (
+        "The cake was dry.",
+        "The cookies were dry and sweet.",
+        "I like dry ingredients in a large bowl.",
+        "Dry cake!",
+    )
+    rows = [
+        (f"u{k}", f"i{k % 5}", f"{texts[k % 4]} The sauce was rich. The {'bowl' if k % 3 else 'ingredients'} broke.")
+        for k in range(120)
+    ]
+    ids = set(mine(pl.DataFrame(rows, ["user", "item", "text"], orient="row")).explanations["id"])
+    assert {"cake|dry|-", "cookie|dry|-"} <= ids
+    assert "ingredient|dry|-" not in ids
+
+
+def test_two_senses_are_one_where_people_say_both_about_an_aspect() -> None:
+    texts = (
+        "The boss was hard.",
+        "The boss was difficult.",
+        "The bed was hard.",
+        "No light.",
+        "A lack of light. Good light.",
+    )
+    rows = [(f"u{k}", f"i{k % 3}", f"{texts[k % 5]} The light was bright. {k}") for k in range(150)]
+    ids = set(mine(pl.DataFrame(rows, ["user", "item", "text"], orient="row")).explanations["id"])
+    assert {"boss|difficult|-", "bed|hard|-"} <= ids
+    assert "boss|hard|-" not in ids
+    assert not any("light|scarce" in each for each in ids)
+
+
+def test_text_vectors_merge_statements_of_one_aspect_and_side_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from whyrank.mining import paraphrases
+
+    monkeypatch.setattr(paraphrases, "encode", lambda texts, tell: np.ones((len(texts), 4), np.float32) / 2)
+    texts = ("The bed was wide.", "The bed was wide.", "The bed was soft.", "The bed was hard.", "The room was quiet.")
+    rows = [(f"u{k}", f"i{k % 3}", f"{texts[k % 5]} {k}", 5.0) for k in range(80)]
+    table = pl.DataFrame(rows, ["user", "item", "text", "rating"], orient="row")
+    alone, merged = mine(table), mine(table, merge_paraphrases=0.9)
+    assert merged.rules.as_dict()["merge_paraphrases"] == 0.9
+    assert merged.explanations.height < alone.explanations.height
+    assert {"bed", "room"} == set(merged.explanations["aspect"])
+    kept = merged.explanations.filter(pl.col("aspect") == "bed")
+    assert kept["count"].sum() == alone.explanations.filter(pl.col("aspect") == "bed")["count"].sum()
+    into = dict(merged.wordings.select(pl.col("normalized").str.split("#").list.first(), "explanation").iter_rows())
+    soft, hard = (into[each] for each in alone.explanations["id"].sort() if "soft" in each or "hard" in each)
+    assert soft != hard  # opposites never become one
+
+
+def test_mining_the_same_reviews_into_their_own_pool_changes_nothing(mined: Mined, tmp_path: Path) -> None:
+    again = mine(reviews(), pool=mined.write(tmp_path / "pool"))
+    assert again.frame().equals(mined.frame())
+    assert again.explanations.equals(mined.explanations)
+    assert again.rejected["already in the pool"] == reviews().height
+
+
+def test_times_that_cannot_be_read_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    dated = reviews(60).with_columns(
+        time=pl.when(pl.int_range(pl.len()) < 3).then(pl.lit("18/08/2023")).otherwise(pl.lit("2023-08-18"))
+    )
+    mine(dated)
+    assert "3 times could not be read" in caplog.text
+    assert "18/08/2023" in caplog.text
+
+
+def test_a_quote_has_the_date_of_its_own_review() -> None:
+    rows = [
+        ("u", "i1", "The bed was comfortable and wide.", 1_000),
+        ("u", "i1", "The staff was friendly to us.", 2_000),
+    ]
+    rows += [(f"v{k}", f"i{k % 3}", f"The bed was comfortable, the staff was friendly. {k}", 3_000) for k in range(30)]
+    table = mine(pl.DataFrame(rows, ["user", "item", "text", "time"], orient="row")).frame()
+    of_user = dict(table.filter(pl.col("user") == "u").select("explanation", "sentence").iter_rows())
+    assert of_user == {"bed|comfortable|+": None, "staff|friendly|+": "The staff was friendly to us"}
 
 
 def test_nothing_found_is_an_error_that_says_what_to_do() -> None:

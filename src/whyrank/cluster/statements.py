@@ -12,11 +12,11 @@ from pathlib import Path
 from whyrank.atomic import Marker, new_folder
 from whyrank.cluster.session import Cluster
 from whyrank.data.problems import SHOWN, OnError, Problems
+from whyrank.mining.corpus import Corpus
 from whyrank.mining.mine import Choice, collect
 from whyrank.mining.mined import Mined
 from whyrank.mining.reviews import Reading, read_reviews
 from whyrank.mining.rules import StatementRules
-from whyrank.mining.statements import Corpus
 
 ORIGIN = Marker("origin.json")
 

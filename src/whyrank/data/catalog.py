@@ -20,6 +20,7 @@ from whyrank.data.vocabulary import Vocabulary
 COMPARED = 20  # items from which on they are compared
 SPOKEN_OF = 4  # people from whom on an item is compared with others
 STEADY = 10.0  # imaginary people at the average of all items
+DETAIL = 0.05  # of those who praise an aspect, how many must say something specific for it to be told
 RELATIONS = ("user_explanations", "item_explanations", "user_items")
 
 
@@ -131,6 +132,26 @@ class Catalog:
         names = self.aspects_listed
         found = np.array([a >= 0 and is_general(each, str(names[a]), sign) for each, a, sign in known], np.bool_)
         return found if found.any() else None
+
+    @made_once
+    def details(self) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+        """For each entry of item x explanation with plain praise or blame: what people say most about the same aspect.
+
+        The explanation (-1: none that enough people say) and how many say it about the item; None: nothing is plain.
+        """
+        if self.general is None:
+            return None
+        said, supporting = self.item_explanations, self.people.supporting
+        explanation, plain = said.indices, self.general[said.indices]
+        about = said.rows_of_entries().astype(np.int64) * (len(self.aspects) + 1) + self.aspect[explanation] + 1
+        about = about * 3 + self.signs[explanation] + 1
+        order = np.lexsort((self.ranks[explanation], -supporting, plain, about))
+        _, place = np.unique(about[order], return_index=True)
+        first = np.empty(len(order), np.int64)  # the most frequent of the same item, aspect and sign that is not plain
+        first[order] = order[np.repeat(place, np.diff(np.append(place, len(order))))]
+        enough = supporting[first] >= np.maximum(2, DETAIL * supporting)
+        fit = plain & ~plain[first] & enough
+        return np.where(fit, explanation[first], -1).astype(np.int32), np.where(fit, supporting[first], 0)
 
     @made_once
     def standing(self) -> NDArray[np.float32]:

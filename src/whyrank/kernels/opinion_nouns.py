@@ -22,9 +22,11 @@ from whyrank.kernels.opinion_rows import (
     turned_sign,
 )
 from whyrank.kernels.phrases import (
+    REACH,
     ROOM,
     before_phrase,
     bits_at,
+    elsewhere,
     hypothetical,
     inner_head,
     negated,
@@ -33,6 +35,7 @@ from whyrank.kernels.phrases import (
     no_aspect,
     phrase_start,
     tag_at,
+    verb_group,
 )
 from whyrank.kernels.wordclasses import Sentence
 
@@ -80,13 +83,13 @@ def judged_from(x: Sentence, j: int) -> int:
 @inner
 def modifiers(x: Sentence, first: int, a: int, edge: int, head: int) -> None:
     """Opinions from the adjectives between first and a; edge is the last token before all modifiers."""
-    if hypothetical(x, first, w.WISH) or bits_at(x, edge) & w.THAN or no_aspect(x, head):
+    if hypothetical(x, first, w.WISH) or bits_at(x, edge) & w.THAN or no_aspect(x, head) or handled(x, edge):
         return
     turned = negated(x, edge + 1) or (tag_at(x, edge) == w.T_D and negated(x, edge))
     start, own = x.size[0], phrase_start(x, head) if head >= a + 2 else a
     for j in range(a - 1, first - 1, -1):
         start_of = judged_from(x, j)
-        if start_of < 0 or claimed(x, j):
+        if start_of < 0 or claimed(x, j) or (x.bits[j] & w.COMPARATIVE and of_another(x, edge)):
             continue
         sign = sign_at(x, j, turned and not x.bits[j] & w.COMPARATIVE)  # never had better pizza
         if x.bits[j] & w.COMPARATIVE and not turned and had_elsewhere(x, edge):
@@ -121,6 +124,30 @@ def had_elsewhere(x: Sentence, edge: int) -> bool:
     while tag_at(x, k) in (w.T_V, w.T_AUX, w.T_COP, w.T_R, w.T_D):
         k -= 1
     return k < edge and tag_at(x, k) == w.T_O and not x.bits[k] & w.THIRD
+
+
+@inner
+def handled(x: Sentence, edge: int) -> bool:
+    """Whether the writer, or who follows the advice, does something with it: I used fresh basil, add cold water."""
+    k = edge
+    while tag_at(x, k) in (w.T_N, w.T_J, w.T_R, w.T_D, w.T_P, w.T_AND, w.T_COMMA) and k > edge - REACH:
+        k -= 1
+    if tag_at(x, k) != w.T_V or x.bits[k] & w.USES != w.USES:
+        return False
+    m = verb_group(x, k)
+    return tag_at(x, m) in (w.T_NONE, w.T_AND, w.T_COMMA, w.T_V) or bits_at(x, m) & w.FIRST != 0
+
+
+@inner
+def of_another(x: Sentence, edge: int) -> bool:
+    """Whether a comparison is about another item, by its subject: Spotify has better playlists."""
+    k = edge
+    while tag_at(x, k) in (w.T_V, w.T_AUX, w.T_R, w.T_D):
+        k -= 1
+    if k == edge or tag_at(x, k) != w.T_N:
+        return False
+    named = x.bits[k] & w.CAPITAL and tag_at(x, phrase_start(x, k) - 1) != w.T_D
+    return named != 0 or elsewhere(x, k) or x.bits[k] & w.ELSEWHERE != 0
 
 
 @inner

@@ -66,12 +66,13 @@ def item_pronoun(x: Sentence, c: int) -> int:
 
 @inner
 def fragment(x: Sentence) -> None:
-    """Opinion words that are a whole sentence, about the item itself: fun and addictive!"""
-    for k in range(len(x.bits)):
-        opinion = x.tag[k] == w.T_J and x.sense[k] != 0
-        if not opinion and x.tag[k] not in (w.T_R, w.T_AND, w.T_COMMA, w.T_BUT, w.T_NONE):
-            return
-    for k in range(len(x.bits)):
+    """Opinion words that open a sentence without a noun, about the item itself: fun and addictive!"""
+    end = 0
+    while tag_at(x, end) in (w.T_R, w.T_AND, w.T_COMMA, w.T_BUT) or (tag_at(x, end) == w.T_J and x.sense[end] != 0):
+        end += 1
+    if tag_at(x, end) not in (w.T_NONE, w.T_P) or (end > 0 and x.bits[end - 1] & w.AFFECT):
+        return
+    for k in range(end):
         if x.tag[k] == w.T_J and judges(x, k):
             add(x, k, k, k, k, sign_at(x, k, False), R_BARE)
 
@@ -137,6 +138,10 @@ def governs(x: Sentence, k: int, pronoun: bool) -> bool:
     after = tag_at(x, k + 1)
     if x.bits[k] & w.AFFECT and after == w.T_P:
         return True
+    if after == w.T_TO and tag_at(x, k + 2) in (w.T_D, w.T_N, w.T_P, w.T_O):
+        return False  # close to the station
+    if bits_at(x, k + 1) & w.OF or (x.bits[k] & w.EASY and after == w.T_TO and tag_at(x, k + 2) == w.T_V):
+        return True  # full of holes; easy to clean
     return (pronoun and after in (w.T_TO, w.T_REL)) or (x.bits[k] & w.WORTH and next_head(x, k + 1) >= 0)
 
 
@@ -181,10 +186,34 @@ def nominal(x: Sentence, k: int, count: int, turned: bool) -> None:
     if head >= 0 and x.bits[head] & w.VERDICT and x.sense[head] != 0:
         add_all(x, count, head, head, -1 if turned else 1, R_PREDICATE)
         return
+    stands_for_itself = head >= 0 and not x.bits[head] & (w.ROLE | w.VAGUE | w.LIGHT | w.TIME)
+    if count == 1 and stands_for_itself and bare_name(x, x.heads[0]):
+        x.heads[1], count = head, 2  # Anna was a great host
     while tag_at(x, k) in (w.T_J, w.T_R, w.T_AND, w.T_COMMA):
         if x.tag[k] == w.T_J and x.sense[k] != 0 and not x.bits[k] & w.NEUTRAL:
             add_all(x, count, k, k, sign_at(x, k, turned), R_NOMINAL)
         k += 1
+
+
+@inner
+def bare_name(x: Sentence, head: int) -> bool:
+    """Whether a subject is one capitalized word without anything before it, as names of persons are."""
+    return x.bits[head] & w.CAPITAL != 0 and tag_at(x, phrase_start(x, head) - 1) in CLAUSE_ENDS
+
+
+@inner
+def idioms(x: Sentence) -> None:
+    """Opinions of several words that stand for themselves, about the item: I could not put it down."""
+    for k in range(1, len(x.bits)):
+        if x.tag[k] != w.T_J or x.sense[k] not in (-1, 1) or not x.bits[k - 1] & w.GLUE:
+            continue
+        if tag_at(x, k + 1) in (w.T_N, w.T_J) or hypothetical(x, k, w.HYP):
+            continue
+        told = False
+        for i in range(x.size[0]):
+            told = told or x.rows[i, 3] == k
+        if not told:
+            add(x, k, k, k, k, turned_sign(x, k), R_BARE)
 
 
 @inner

@@ -78,10 +78,10 @@ def turned_sign(x: Sentence, i: int) -> int:
 @inner
 def about(x: Sentence, opinion: int, k: int, sign: int, rule: int) -> None:
     """An opinion about each noun phrase of the list that begins at k."""
-    for _ in range(ROOM):
+    for n in range(ROOM):
         h = object_head(x, k)
-        if h < 0 or no_aspect(x, h):
-            return
+        if h < 0 or no_aspect(x, h) or (rule == R_ATTRIBUTE and n > 0 and x.sense[k] != 0):
+            return  # plenty of space and great sound
         add_noun(x, h, opinion, sign, rule)
         k = next_conjunct(x, h)
         if k < 0:

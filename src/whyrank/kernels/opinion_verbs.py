@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from whyrank.kernels import inner
 from whyrank.kernels import wordclasses as w
+from whyrank.kernels.opinion_predicates import item_pronoun
 from whyrank.kernels.opinion_rows import NEGATIVE, POSITIVE, R_ADVERB, R_DOES, R_VERB, about, add, add_all, add_noun
-from whyrank.kernels.phrases import antecedent, antecedent_used, bits_at, hypothetical, negated, subjects, tag_at
+from whyrank.kernels.phrases import (
+    antecedent,
+    antecedent_used,
+    bits_at,
+    hypothetical,
+    negated,
+    subjects,
+    tag_at,
+    verb_group,
+)
 from whyrank.kernels.wordclasses import Sentence
 
 
@@ -20,11 +30,32 @@ def verb(x: Sentence, v: int) -> None:
     elif hypothetical(x, v, w.HYP):
         return
     elif c & w.WORKS and (negated(x, v) or bits_at(x, v - 1) & w.STOPS):
-        add_all(x, subjects(x, v - 1 if bits_at(x, v - 1) & w.STOPS else v), v, v, NEGATIVE, R_DOES)
+        count = doers(x, v - 1 if bits_at(x, v - 1) & w.STOPS else v)
+        add_all(x, count, v, v, NEGATIVE, R_DOES)
     elif c & w.DOES and x.sense[v] != 0:
-        add_all(x, subjects(x, v), v, v, -1 if negated(x, v) else 1, R_DOES)
+        does(x, v)
     else:
         manner(x, v)
+
+
+@inner
+def does(x: Sentence, v: int) -> None:
+    """The screen froze, it keeps crashing, the battery lasts only an hour."""
+    first = v - 1 if x.bits[v] & w.GERUND and bits_at(x, v - 1) & w.FIND else v
+    sign = -1 if negated(x, v) else 1
+    if x.sense[v] > 0 and (bits_at(x, v + 1) | bits_at(x, v - 1)) & w.ONLY:
+        sign = -sign
+    add_all(x, doers(x, first), v, v, sign, R_DOES)
+
+
+@inner
+def doers(x: Sentence, v: int) -> int:
+    """The subjects of a verb, or the pronoun that stands for the item, into `heads`; their number."""
+    count = subjects(x, v)
+    if count == 0:
+        x.heads[0] = item_pronoun(x, v)
+        count = 1 if x.heads[0] >= 0 else 0
+    return count
 
 
 @inner
@@ -42,7 +73,7 @@ def liked(x: Sentence, v: int) -> None:
         k += 1
     if tag_at(x, k) == w.T_O and x.bits[k] & w.THIRD:
         h = antecedent(x, k)
-        if h >= 0:
+        if h >= 0 and h != verb_group(x, v):  # my dog loves it
             add_noun(x, h, v, sign, R_VERB)
     else:
         about(x, v, k, sign, R_VERB)
@@ -81,7 +112,7 @@ def manner(x: Sentence, v: int) -> None:
         return
     if x.tag[k] == w.T_J and tag_at(x, k + 1) in (w.T_N, w.T_J):
         return
-    sign = -1 if negated(x, v) else 1
+    sign = NEGATIVE if bits_at(x, k - 1) & w.TOO else -1 if negated(x, v) else 1
     count = 0 if x.bits[v] & w.ACTS and antecedent_used(x, v) else subjects(x, v)
     add_all(x, count, k, k, sign, R_ADVERB)
     if count == 0 and x.bits[v] & w.ACTS:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from whyrank.kernels import inner, kernel
 from whyrank.kernels import wordclasses as w
 from whyrank.kernels.opinion_nouns import attributes, infinitive, trouble, worth
-from whyrank.kernels.opinion_predicates import fragment, likewise, predicate, verdict
+from whyrank.kernels.opinion_predicates import fragment, idioms, likewise, predicate, verdict
 from whyrank.kernels.opinion_rows import (
     R_ADVERB,
     R_AFFECT,
@@ -111,3 +111,4 @@ def apply_rules(x: Sentence) -> None:
             attributes(x, i)
     if x.size[0] == 0:
         fragment(x)
+    idioms(x)

@@ -105,7 +105,7 @@ def elsewhere(x: Sentence, head: int) -> bool:
     k = head + 1
     while bits_at(x, k) & w.GLUE:
         k += 1
-    if bits_at(x, k) & w.ELSEWHERE:
+    if bits_at(x, k) & w.ELSEWHERE or x.bits[head] & w.ELSEWHERE:
         return True
     first = before_phrase(x, phrase_start(x, head)) + 1
     seen = 0

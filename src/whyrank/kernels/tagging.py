@@ -24,7 +24,7 @@ def tag_sentence(bits: NDArray[np.int64], sense: NDArray[np.int8], tag: NDArray[
             t = tag_function_word(bits[i], before, last, after, then, tag[i - 2] if i > 1 else w.T_NONE)
         if t < 0:
             further = tag[i - 2] if i > 1 else w.T_NONE
-            t = tag_content_word(bits[i], sense[i], before, further, last, after, i == 0)
+            t = tag_content_word(bits[i], sense[i], before, further, last, after, then, i == 0)
         tag[i] = t
 
 
@@ -86,6 +86,8 @@ def tag_s(before: int, after: int, then: int) -> int:
     """'s is a copula behind a pronoun or before what only a copula takes, else a possessive."""
     if before in (w.T_O, w.T_NONE, w.T_REL, w.T_D):
         return w.T_COP
+    if after & w.GERUND and then & (w.COP | w.AUX):
+        return w.T_S  # the author's writing is
     if after & (w.DET | w.INT | w.NEG | w.POSS | w.GERUND):
         return w.T_COP
     noun = then & w.NOUN and not then & w.ADJ
@@ -110,7 +112,9 @@ def tag_copula(c: int, before: int, last: int, after: int, then: int) -> int:
 
 
 @inner
-def tag_content_word(c: int, sense: int, before: int, further: int, last: int, after: int, opens: bool) -> int:
+def tag_content_word(
+    c: int, sense: int, before: int, further: int, last: int, after: int, then: int, opens: bool
+) -> int:
     """Noun, adjective, verb or adverb."""
     listed = sense != 0 and before in (w.T_COMMA, w.T_AND)
     if c & w.CAPITAL and after & w.CAPITAL and after & w.NOUN and not opens and not listed:
@@ -120,9 +124,19 @@ def tag_content_word(c: int, sense: int, before: int, further: int, last: int, a
     object_follows = after & (w.DET | w.POSS | w.PRON | w.ADJ | w.NOUN | w.INT) and not after & (w.COP | w.PREP)
     if c & w.LOVE and object_follows and before not in (w.T_COP, w.T_D, w.T_P, w.T_J):
         return w.T_V
+    if before == w.T_TO and c & w.VERB and not after & w.NOUN:
+        return w.T_V  # easy to clean
     behind_subject = before in (w.T_N, w.T_O, w.T_REL, w.T_AUX) or (before == w.T_R and further == w.T_N)
-    if c & w.DOES and behind_subject:
+    behind_subject = behind_subject or (before == w.T_NEG and further in (w.T_AUX, w.T_N, w.T_O))
+    if c & w.DOES and behind_subject and not after & w.TIME:
         return w.T_V
+    if c & w.DOES and c & w.GERUND and last & w.FIND:
+        return w.T_V  # keeps crashing
+    if c & w.USES == w.USES and before in OPENING and not after & (w.COP | w.AUX | w.PREP):
+        return w.T_V
+    is_said = after & w.COP and (not after & w.LINKING or then & (w.ADJ | w.INT))
+    if c & w.ADJ and not c & w.INT and before == w.T_D and is_said and (sense in (0, 2) or after & w.LINKING):
+        return w.T_N  # the flat was; the remote feels cheap
     if c & w.NOUN and c & w.VERB:
         return tag_noun_or_verb(c, before, further, last, after)
     if c & (w.PARTICIPLE | w.GERUND):
@@ -160,6 +174,8 @@ def tag_noun_or_verb(c: int, before: int, further: int, last: int, after: int) -
 def tag_participle(c: int, sense: int, before: int, further: int, after: int) -> int:
     """Forms in -ed and -ing: adjectives behind copulas and before nouns, else verbs."""
     nominal = before in (w.T_D, w.T_J, w.T_P, w.T_S)
+    if c & w.GERUND and before in (w.T_N, *OPENING) and after & w.COP and not after & w.LINKING:
+        return w.T_N  # noise cancelling is; charging is
     if before in (w.T_COP, w.T_R):
         return w.T_J
     if before == w.T_NEG:

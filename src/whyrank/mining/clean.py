@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from hashlib import blake2b
 
 import polars as pl
 
@@ -51,3 +52,9 @@ def _clean(texts: pl.Series) -> pl.Series:
     texts = breaks.str.replace_all(r"</?[a-zA-Z][^<>]{0,200}>", " ")
     texts = texts.str.replace_many(list(SPELLINGS), list(SPELLINGS.values()), leftmost=True)
     return texts.str.replace_all(LOST_APOSTROPHE, "$1'$2").str.replace_all(PICTURES, "\n")
+
+
+def digests(texts: pl.Series) -> pl.Series:
+    """A number for every text that is the same on every machine and in every version."""
+    found = [int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") for text in texts.to_list()]
+    return pl.Series(found, dtype=pl.UInt64)

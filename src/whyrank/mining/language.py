@@ -47,6 +47,7 @@ ROLES = {  # classes of words.txt that are one bit each
     "TRY": k.TRY | k.VERB,
     "WORKS": k.WORKS | k.VERB,
     "STOPS": k.STOPS | k.VERB,
+    "USES": k.USES | k.VERB,
     "PLAIN": k.NEUTRAL,
     "ROLE": k.ROLE | k.NOUN,
     "IMPLIES": k.IMPLIES | k.PARTICIPLE,
@@ -64,6 +65,7 @@ ROLES = {  # classes of words.txt that are one bit each
     "PLURAL": k.PLURAL,
     "WORTH": k.WORTH,
     "EASE": 0,
+    "SORT": 0,
     "EXTENT": 0,
     "ELSEWHERE": k.ELSEWHERE,
     "S": k.APOSTROPHE_S,
@@ -109,6 +111,7 @@ class Word(NamedTuple):
     bits: int
     polarity: int  # -1, 1, 2: a sense without a polarity of its own, 0: no sense
     sense: str | None
+    unknown: bool = False  # neither a list nor a lexicon has it: with a capital it is probably a name
 
 
 class Tokens(NamedTuple):
@@ -144,6 +147,7 @@ class English:
                 self.guess.setdefault(word, SIGNS.get(polarity[-1], 0))
         self.neutral = frozenset(word for _, words in read_lists(folder / "neutral.txt") for word in words)
         self.cost, self.ease = frozenset(lists["COST"]), frozenset(lists["EASE"])
+        self.sorts = frozenset(lists["SORT"])
         self.extents = dict.fromkeys(lists["EXTENT+"], 1) | dict.fromkeys(lists["EXTENT-"], -1)
         self.prefixes = frozenset(lists["PREFIX"])
         self.endings = dict(read_lists(folder / "endings.txt"))
@@ -189,7 +193,7 @@ class English:
             bits |= k.EASY if sense in self.ease else 0
         bits |= k.NEUTRAL if neutral else 0
         bits |= k.COMPARATIVE if text.endswith("er") and bits & k.ADJ else 0
-        return Word(bits, polarity, sense)
+        return Word(bits, polarity, sense, sense is None and text not in self.tags and text not in self.roles)
 
     def derived(self, text: str) -> tuple[str | None, int]:
         """The sense of an adverb, a comparative, a superlative or a misspelling: that of its adjective."""
@@ -228,6 +232,8 @@ class English:
             return k.DET
         first, _, last = text.rpartition("-")
         if first and last:
+            if self.roles.get(last, 0) & k.PREP:
+                return k.NOUN  # check-in, build-up
             if text.split("-")[0] in self.prefixes:
                 return k.ADJ
             bits = self.open_classes(last)
@@ -268,7 +274,7 @@ class English:
         """Classes and senses of tokens, phrases joined, and the sentences between ends cut at their punctuation."""
         texts = [token.lower() for token in tokens]
         glue = np.zeros(len(texts), np.bool_)
-        for size in (4, 3, 2):
+        for size in sorted({len(phrase) for phrase in self.phrases}, reverse=True):
             for i in range(len(texts) - size + 1):
                 phrase = self.phrases.get(tuple(texts[i : i + size]))
                 if phrase is not None and not glue[i : i + size].any():

@@ -6,6 +6,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -18,15 +19,19 @@ from whyrank.data.problems import OnError, Problems
 from whyrank.data.ratings import Range, checked_range, on_scale
 from whyrank.errors import DataError, ParameterError
 from whyrank.mining import statements as st
+from whyrank.mining.aspects import LEVELS, aspects, learn_nouns
+from whyrank.mining.clean import digests
+from whyrank.mining.corpus import Corpus
 from whyrank.mining.mined import Mined
 from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.opinions import Finder, find_all
 from whyrank.mining.pipeline import mine_clauses
-from whyrank.mining.pool import Pool, described, unique_triplets
+from whyrank.mining.pool import Pool, described, merged, unique_triplets
 from whyrank.mining.quotes import pick, read_quotes
 from whyrank.mining.report import Report
 from whyrank.mining.reviews import Reading, Sources, read_reviews
 from whyrank.mining.rules import MiningRules, StatementRules
+from whyrank.mining.senses import scores_of, senses
 
 Progress = Callable[[str, int, int | None], None]
 log = logging.getLogger("whyrank")
@@ -60,7 +65,7 @@ def mine(
         unit: "statements", or "clauses" for whole clauses that come back word for word, as version 0.1 mined them.
         columns: Which of the source's fields is which of ours, where that is not recognized: `{"user": "reviewer"}`.
         rules: `StatementRules` or, for clauses, `MiningRules`; every rule can also be given as a keyword.
-        titles: Names of items by id; words of an item's own name are no aspects of it.
+        titles: Names of items by id; words of an item's own name are no aspects of it. A pool remembers its titles.
         threads: How many threads read and search; all cores unless given.
         progress: Called now and then as `progress(stage, done, total)`.
         on_error: "skip" counts broken rows instead of raising.
@@ -114,12 +119,12 @@ def mine(
 
 def collect(
     reviews: Iterator[pl.DataFrame], rules: StatementRules, spool: IO[bytes], threads: int | None, tell: Progress
-) -> st.Corpus:
+) -> Corpus:
     """Find the opinions of all reviews; their texts go into the spool."""
     if threads is not None and threads < 1:
         raise ParameterError(f"threads is {threads}; use a whole number of at least 1")
     finder = Finder(StatementEnglish(), rules.english, rules.english_words, titles=rules.review_titles)
-    corpus = st.Corpus(texts=finder.lexicon.texts)
+    corpus = Corpus(texts=finder.lexicon.texts)
     for found in find_all(reviews, finder, threads):
         spool.write(found.text)
         corpus.add(found)
@@ -135,11 +140,13 @@ class Choice:
         self, rules: StatementRules, titles: Mapping[str, str], old: Mined | None, reading: Reading, tell: Progress
     ) -> None:
         self.rules, self.old, self.reading, self.tell = rules, old, reading, tell
-        self.titles = {item: title for item, title in titles.items() if title}
+        self.titles = (old.titles if old else {}) | {item: title for item, title in titles.items() if title}
         self.language = StatementEnglish()
+        self.keys = pl.Series([], dtype=pl.UInt64)  # of the reviews that were read
+        self.names: frozenset[str] = frozenset()  # of persons, places and brands, as learned
         self.report = Report()
 
-    def mined(self, corpus: st.Corpus, spool: IO[bytes], started: float) -> Mined:
+    def mined(self, corpus: Corpus, spool: IO[bytes], started: float) -> Mined:
         if not corpus.size:
             raise DataError("no reviews", expected="at least one review with user, item and text")
         self.tell("choosing statements", 0, None)
@@ -149,18 +156,27 @@ class Choice:
         best = pick(taken.join(records.select("review", "copy"), on="review"))
         text = np.memmap(spool, np.uint8, mode="r")
         starts, lengths = best["start"].to_numpy(), best["length"].to_numpy()
-        quotes = read_quotes(text, starts, lengths, self.language, self.rules.vulgar)
+        quotes = read_quotes(text, starts, lengths, self.language, self.rules.vulgar, self.names)
         del text
         if self.reading.unread_ratings:
             log.warning("%s ratings could not be read and are unknown", f"{self.reading.unread_ratings:,}")
+        if self.reading.unread_times:
+            log.warning(
+                "%s times could not be read and are unknown, such as %r; write them as 2023-08-18 or as seconds",
+                f"{self.reading.unread_times:,}",
+                self.reading.unread_time[:40],
+            )
         self.reading.reject("not English", int(records["foreign"].sum()))
         clear = pl.when(~best["mixed"]).then(quotes)
         known = records.select("review", "user", "item", "rating", "time", "source")
         best = best.select("review", "id", sentence=clear).join(known, on="review", maintain_order="left")
         pool = self.pool(taken, best)
-        return Mined.of(pool, self.rules, self.report, self.reading, time.perf_counter() - started, coverage)
+        seconds = time.perf_counter() - started
+        keys = self.keys if self.old is None else pl.concat([self.old.keys, self.keys])
+        mined = Mined.of(pool, self.rules, self.report, self.reading, seconds, coverage)
+        return replace(mined, titles=self.titles, keys=keys.unique().sort())
 
-    def records(self, corpus: st.Corpus) -> pl.DataFrame:
+    def records(self, corpus: Corpus) -> pl.DataFrame:
         """The reviews with their ratings in standard deviations; copies of a text about one item count once."""
         table = pl.concat(corpus.reviews).with_row_index("review").with_columns(pl.col("review").cast(pl.Int32))
         table = table.with_columns(
@@ -171,14 +187,17 @@ class Choice:
             ),
         ).with_columns(pl.col("rating").fill_nan(None))
         numbers = (pl.col(name).rank("dense").cast(pl.UInt32).alias(f"{name}_number") for name in ("user", "item"))
-        table = table.with_columns(*numbers, score=st.scores_of(table["rating"]))
+        table = table.with_columns(*numbers, score=scores_of(table["rating"]))
         first = table.sort("time", "user", "review", nulls_last=True).unique(("item", "copy"), keep="first")
         long_enough = table["words"] >= 20
         copied = (long_enough & ~table["review"].is_in(first["review"].implode())).fill_null(False)
         self.reading.reject("copies of another review", int(copied.sum()))
-        return table.with_columns(copied=copied)
+        self.keys = digests(table.select(pl.concat_str("user", "item", "copy", separator="\n")).to_series())
+        known = self.keys.is_in(self.old.keys.implode()) if self.old else pl.repeat(False, table.height, eager=True)
+        self.reading.reject("already in the pool", int((known & ~copied).sum()))
+        return table.with_columns(copied=copied | known)
 
-    def statements(self, corpus: st.Corpus, records: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, float | int]]:
+    def statements(self, corpus: Corpus, records: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, float | int]]:
         """The mentions that make a statement, with its id, and how much of the reviews they cover."""
         rules, language, texts = self.rules, self.language, corpus.texts
         fresh = records.filter(~pl.col("foreign") & ~pl.col("copied"))
@@ -188,11 +207,12 @@ class Choice:
         mentions = pl.concat(corpus.mentions).with_row_index("place").join(who.drop("words"), on="review")
         corpus.mentions.clear()  # several copies of all mentions are what takes most memory
         self.report.sentences = mentions.height
-        nouns = st.learn_nouns(corpus, language, rules.names)
-        mentions = st.senses(mentions, texts, language)
+        nouns = learn_nouns(corpus, language, rules.names)
+        self.names = nouns.names
+        mentions = senses(mentions, texts, language)
         mixed = pl.col("fixed").drop_nulls().n_unique().over("review", "start") > 1
         mentions = mentions.with_columns(mixed=mixed)
-        mentions = st.aspects(mentions, texts, language, nouns, limits.records)
+        mentions = aspects(mentions, texts, language, nouns, limits.records)
         mentions = self.drop("vulgar", mentions, self._vulgar(), not rules.vulgar)
         mentions = self.drop("titles", mentions, self._titled(records), bool(self.titles))
         overall = st.overall(nouns, language)
@@ -204,6 +224,9 @@ class Choice:
         mentions = self.kept("whole", mentions, st.of_items(mentions, language))
         mentions = self.kept("idioms", mentions, st.steady(mentions, limits.records))
         mentions = self.kept("odd", mentions, st.odd_pairs(mentions))
+        mentions = self.kept("own_names", mentions, st.own_names(mentions))
+        mentions = self.kept("sorts", mentions, st.sorts(mentions, language))
+        mentions = st.joined_twins(mentions, language)
         mentions = pl.concat([old, self.kept("absences", mentions, st.idle_absences(mentions))])
         taken, left = st.choose(mentions, limits, aliases)
         if rules.min_count is None:
@@ -235,6 +258,9 @@ class Choice:
 
     def pool(self, taken: pl.DataFrame, best: pl.DataFrame) -> Pool:
         """The tables of the result, those of an earlier pool included."""
+        newest = pl.col("time").max().over("user", "item")
+        dated = pl.col("time").is_null() | (pl.col("time") == newest)  # a record has one time, that of its last review
+        best = best.with_columns(pl.when(dated).then("sentence").alias("sentence"))
         triplets = best.select(
             "user",
             "item",
@@ -256,7 +282,14 @@ class Choice:
             )
             known = before.explanations.select(table.columns)
             table = pl.concat([known, table.filter(~pl.col("id").is_in(known["id"].implode()))])
-        return described(Pool(unique_triplets(triplets), wordings, table))
+        pool = described(Pool(unique_triplets(triplets), wordings, table))
+        if self.rules.merge_paraphrases is None:
+            return pool
+        from whyrank.mining.paraphrases import paraphrases
+
+        into = paraphrases(pool.explanations, self.rules.merge_paraphrases, self.tell, self.language.opposites)
+        self.report.add_wordings("merge_paraphrases", pool.explanations.filter(pl.col("id").is_in(list(into))))
+        return described(merged(pool, into))
 
     def _vulgar(self) -> pl.Expr:
         words = "|".join(sorted(self.language.vulgar))
@@ -288,7 +321,7 @@ class Choice:
         return after
 
     def count(self, rule: str, dropped: pl.DataFrame) -> None:
-        text = pl.concat_str("wording", f"s{st.LEVELS - 1}", separator=" ")
+        text = pl.concat_str("wording", f"s{LEVELS - 1}", separator=" ")
         self.report.add_wordings(rule, dropped.group_by(text=text).agg(count=pl.len()))
 
 

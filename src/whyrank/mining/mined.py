@@ -22,6 +22,7 @@ from whyrank.mining.rules import MiningRules, StatementRules
 
 FORMAT = 1
 TABLES = ("triplets.parquet", "wordings.parquet", "explanations.parquet")
+KEYS = "reviews.parquet"  # which reviews were read, so that none counts twice; folders of clauses have none
 
 
 def is_mined(folder: Path) -> bool:
@@ -31,7 +32,7 @@ def is_mined(folder: Path) -> bool:
     return all(isinstance(account.get(name), kind) for name, kind in kinds.items())
 
 
-MARKER = Marker("mining.json", r"mining\.json|(triplets|wordings|explanations)\.parquet", is_mined)
+MARKER = Marker("mining.json", r"mining\.json|(triplets|wordings|explanations|reviews)\.parquet", is_mined)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,6 +52,8 @@ class Mined:
     problems: dict[str, list[str]] = field(default_factory=dict)  # examples of broken rows
     seconds: float = 0.0
     coverage: dict[str, float] = field(default_factory=dict)  # shares of reviews, users and items; of statements only
+    titles: dict[str, str] = field(default_factory=dict)  # names of items, as they were given
+    keys: pl.Series = field(default_factory=lambda: _no_keys())  # of the reviews behind statements
 
     @classmethod
     def of(
@@ -125,10 +128,13 @@ class Mined:
         """Write a data folder: triplets.parquet, explanations.parquet, wordings.parquet and mining.json."""
         with new_folder(folder, MARKER) as aside:
             hashes = {}
-            for name, table in zip(TABLES, (self.frame(), self.wordings, self.explanations), strict=True):
+            tables = dict(zip(TABLES, (self.frame(), self.wordings, self.explanations), strict=True))
+            if len(self.keys):
+                tables[KEYS] = pl.DataFrame({"key": self.keys})
+            for name, table in tables.items():
                 table.write_parquet(aside / name)
                 hashes[name] = sha256((aside / name).read_bytes()).hexdigest()
-            account = self.summary() | {"sha256": hashes}
+            account = self.summary() | {"titles": self.titles, "sha256": hashes}
             (aside / MARKER.file).write_text(json.dumps(account, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         return Path(folder)
 
@@ -152,12 +158,18 @@ class Mined:
                 given["review_titles"] = given.pop("titles")
             rules = kind().changed(given)
             facts = [account[name] for name in ("reviews", "rejected", "problems", "seconds")]
-            facts.append(account.get("coverage", {}))
+            facts += [account.get("coverage", {}), dict(account.get("titles", {}))]
+            digest = account["sha256"].get(KEYS)
+            facts.append(_read_table(inside(folder, KEYS), digest)["key"].cast(pl.UInt64) if digest else _no_keys())
         except (*UNREADABLE, LookupError, ValueError, TypeError, RecursionError) as error:
             raise DataError(
                 f"not a mining folder: {error}", path=folder, expected="the folder of whyrank mine -o"
             ) from error
         return cls(pool, rules, report, *facts)
+
+
+def _no_keys() -> pl.Series:
+    return pl.Series([], dtype=pl.UInt64)
 
 
 def _read_table(file: Path, digest: str) -> pl.DataFrame:

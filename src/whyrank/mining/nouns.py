@@ -8,6 +8,7 @@ from pathlib import Path
 from whyrank.kernels import wordclasses as k
 from whyrank.mining.language import FOLDER, English, comparative_stems, read_lists
 
+PLURALS = ("NPCS", "PCS", "TVS")
 DRAWN_OUT = re.compile(r"(.)\1\1")
 
 
@@ -18,12 +19,14 @@ class StatementEnglish(English):
         super().__init__(folder)
         pairs = {name: words[0] for name, words in read_lists(folder / "opposites.txt")}
         self.opposites = {other: name for name, other in reversed(pairs.items())} | pairs
+        self.twins = {word: name for name, words in read_lists(folder / "twins.txt") for word in words}
         self.same_aspect = {word: name for name, words in read_lists(folder / "aspects.txt") for word in words}
         self.implied = {word: name for name, words in read_lists(folder / "implied.txt") for word in words}
         self.rewritten = {
             word: name.replace("_", " ") for name, words in read_lists(folder / "wordings.txt") for word in words
         }
         self.plurals = {words[0]: name for name, words in read_lists(folder / "plurals.txt")}
+        self.acronyms = read_words(folder / "acronyms.txt")
         self.vulgar = read_words(folder / "moderation.txt")
         self.unspecific = read_words(folder / "unspecific.txt")
         self.wholes = read_words(folder / "wholes.txt")
@@ -109,6 +112,11 @@ class StatementEnglish(English):
         if word.endswith(("er", "est")) and self.tags.get(word) in (None, "JJR", "JJS"):
             stems = comparative_stems(word)
         return next((stem for stem in stems if stem in self.senses), word)
+
+    def spelled(self, text: str) -> str:
+        """A statement with its acronyms in capitals: great ai -> great AI, small tvs -> small TVs."""
+        words = (word if word not in self.acronyms else word.upper() for word in text.split(" "))
+        return " ".join(word[:-1] + "s" if word in PLURALS else word for word in words)
 
     def lexicon_sign(self, word: str) -> int:
         """The sign that general lexicons give a word, 0 where they have none."""

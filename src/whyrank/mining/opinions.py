@@ -18,7 +18,7 @@ from whyrank.kernels import opinions as rules
 from whyrank.kernels import tokens as kernel
 from whyrank.kernels import wordclasses as classes
 from whyrank.kernels.kinds import kinds
-from whyrank.mining.clean import clean_texts
+from whyrank.mining.clean import clean_texts, digests
 from whyrank.mining.language import Word
 from whyrank.mining.lines import to_lines
 from whyrank.mining.nouns import StatementEnglish
@@ -58,6 +58,7 @@ class Mentions(NamedTuple):
     rule: NDArray[np.int8]
     verbal: NDArray[np.bool_]  # the aspect is what is done: easy to use
     whole: NDArray[np.bool_]  # the aspect is the item itself: it is addictive
+    capital: NDArray[np.int8]  # whether the aspect's last word has a capital: 1 or 0; -1: it opens the sentence
     start: NDArray[np.int64]  # first byte of the sentence
     length: NDArray[np.int32]
 
@@ -125,19 +126,21 @@ class Finder:
         words = self.lexicon.look_up(distinct, starts[first], lengths[first], text)
         bits = np.array([word.bits for word in words], np.int64)[place]
         sense = np.array([word.polarity for word in words], np.int8)[place]
+        unknown = np.array([word.unknown for word in words], np.bool_)[place]
         foreign = self._foreign(hashes, reviews, table.height)
         bits, sense, hashes = self.phrases.joined(bits, sense, hashes)
         cuts = kernel.cut_sentences(bits & classes.END != 0, reviews, LONGEST)
         opens = np.zeros(len(bits), np.bool_)
         opens[cuts[:-1][cuts[:-1] < len(bits)]] = True
-        bits |= np.where((capital == 1) & ~opens, classes.CAPITAL, 0)
+        bits |= np.where((capital == 1) & (~opens | unknown), classes.CAPITAL, 0)
         rows, tags = rules.find_opinions(bits, sense, cuts)
         rows = rows[~foreign[reviews[rows[:, 2]]]] if len(rows) else rows
-        mentions = self._mentions(rows, tags, hashes, starts, lengths, reviews, cuts, array)
+        written = np.where(opens, -1, capital > 0).astype(np.int8)
+        mentions = self._mentions(rows, tags, hashes, starts, lengths, reviews, cuts, array, written)
         known = table.select("user", "item", "rating", "time", "source").with_columns(
-            copy=texts.hash(), words=pl.Series(np.bincount(reviews, minlength=table.height).astype(np.int32))
+            copy=digests(texts), words=pl.Series(np.bincount(reviews, minlength=table.height).astype(np.int32))
         )
-        nouns = (tags == classes.T_N) & ~opens
+        nouns = (tags == classes.T_N) & (~opens | unknown)
         capitals = _counted(hashes[nouns], capital[nouns] > 0)
         is_said = np.unique(hashes[kinds(bits, tags, cuts)], return_counts=True)
         return Found(known, text, mentions, foreign, capitals, self._pointed(hashes, tags), is_said)
@@ -164,11 +167,12 @@ class Finder:
         reviews: NDArray[np.int32],
         cuts: NDArray[np.int64],
         text: NDArray[np.uint8],
+        written: NDArray[np.int8],
     ) -> Mentions:
         a0, a1, o0, o1 = (rows[:, column].astype(np.int64) for column in (1, 2, 3, 4))
         a0 = np.minimum(a0, a1)
         aspect = np.zeros((len(rows), PHRASE), np.uint64)
-        whole = (tags[a1] == classes.T_O) | (tags[a1] == classes.T_J)  # it is addictive; addictive!
+        whole = (tags[a1] == classes.T_O) | ((tags[a1] == classes.T_J) & (a1 == o1))  # it is addictive; addictive!
         verbal = (tags[a1] != classes.T_N) & ~whole
         inner, joined = np.zeros(len(rows), np.int8), np.ones(len(rows), np.bool_)
         for back in range(PHRASE):
@@ -195,6 +199,7 @@ class Finder:
             rows[:, 6].astype(np.int8),
             verbal,
             whole,
+            written[a1],
             begin,
             (finish - begin).astype(np.int32),
         )

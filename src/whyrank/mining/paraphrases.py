@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import polars as pl
@@ -18,8 +18,12 @@ RATING_GAP = 0.75  # what people say of good and of bad items does not mean the 
 Progress = Callable[[str, int, int | None], None]
 
 
-def paraphrases(explanations: pl.DataFrame, least: float, tell: Progress) -> dict[str, str]:
+def paraphrases(
+    explanations: pl.DataFrame, least: float, tell: Progress, opposites: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Which explanation goes into which other: cosine at least `least`, and not opposite in tone.
+
+    Statements, for which the opposites of senses are given, must also share aspect and polarity, and not be opposites.
 
     Groups are made as those of near-duplicates are: the most frequent explanation takes all that are near it. Two are
     opposite in tone when only one is negated, their sentiments have different signs or their mean ratings lie apart.
@@ -27,7 +31,11 @@ def paraphrases(explanations: pl.DataFrame, least: float, tell: Progress) -> dic
     vectors = encode(explanations["text"], tell)
     pairs = near_vectors(vectors, least)
     alike = _same_tone(explanations, pairs)
+    if opposites is not None:
+        alike &= _same_subject(explanations, pairs, opposites)
     center = group(explanations["count"].to_numpy(), explanations["text"], Pairs(pairs.left[alike], pairs.right[alike]))
+    if opposites is not None:
+        center = _without_opposites(center, explanations["sense"].to_list(), opposites)
     moved = np.flatnonzero(center != np.arange(len(center)))
     ids = explanations["id"]
     return dict(zip(ids.gather(moved), ids.gather(center[moved]), strict=True))
@@ -52,6 +60,32 @@ def _same_tone(explanations: pl.DataFrame, pairs: Pairs) -> NDArray[np.bool_]:
     gap = np.abs(rating[pairs.left] - rating[pairs.right])
     opposite = sentiment[pairs.left] * sentiment[pairs.right] < 0
     return (negated[pairs.left] == negated[pairs.right]) & ~opposite & ~(gap > RATING_GAP)
+
+
+def _same_subject(explanations: pl.DataFrame, pairs: Pairs, opposites: Mapping[str, str]) -> NDArray[np.bool_]:
+    """Whether two statements are about the same aspect, on the same side, in senses that do not deny each other."""
+    subject = explanations.select("aspect", "polarity").rows()
+    sense = explanations["sense"].to_list()
+    found = [
+        subject[a] == subject[b] and opposites.get(sense[a]) != sense[b] and opposites.get(sense[b]) != sense[a]
+        for a, b in zip(pairs.left.tolist(), pairs.right.tolist(), strict=True)
+    ]
+    return np.array(found, np.bool_)
+
+
+def _without_opposites(center: NDArray[np.int64], senses: list[str], opposites: Mapping[str, str]) -> NDArray[np.int64]:
+    """Groups in which no two statements deny each other: whoever denies an earlier one stays alone."""
+    kept = center.copy()
+    members: dict[int, set[str]] = {}
+    for place, into in enumerate(center.tolist()):
+        group = members.setdefault(into, {senses[into]})
+        if place != into and any(
+            opposites.get(senses[place]) == each or opposites.get(each) == senses[place] for each in group
+        ):
+            kept[place] = place
+        else:
+            group.add(senses[place])
+    return kept
 
 
 def encode(texts: pl.Series, tell: Progress) -> NDArray[np.float32]:

@@ -15,6 +15,7 @@ PRIVATE = (
     r"(?i)(?:\S+@\S+|https?:|www\.|\w\.[a-z]{2,}(?:/|\b)|@\w+|#\w+|\+?\d[\d\s().-]{6,}\d"
     r"|\d+\s+(?:\w+\s+){1,2}(?:street|st|road|rd|avenue|ave|boulevard|blvd|lane|drive|terrace|square|court|way)\b)"
 )
+WORD = r"[\p{L}]+"
 NAME = r"\p{Lu}[\p{L}'’]*"  # a word with a capital, wherever it stands
 
 
@@ -33,8 +34,12 @@ def read_quotes(
     lengths: NDArray[np.int32],
     language: StatementEnglish,
     vulgar: bool,
+    names: frozenset[str] = frozenset(),
 ) -> pl.Series:
-    """The sentences at the given places as quotes; null where one should not be shown."""
+    """The sentences at the given places as quotes; null where one should not be shown.
+
+    `names` are words in lower case that people mostly write with a capital: whoever does not still names somebody.
+    """
     sentences = from_lines(gather_lines(text, starts, lengths))
     tidy = sentences.str.replace_all(r"\s+", " ").str.strip_chars(" -*\"'.,;:)(")
     good = (tidy.str.len_chars() >= SHORT) & (tidy.str.len_chars() <= LONG) & ~tidy.str.contains(PRIVATE)
@@ -43,8 +48,16 @@ def read_quotes(
         good &= ~tidy.str.contains(rf"(?i)\b(?:{words})\b")
     good &= ~tidy.str.contains("\ufffd", literal=True)
     good &= ~_names(tidy.filter(good), language, good)
+    good &= ~_hold(tidy.filter(good), names, good)
     first = tidy.str.slice(0, 1).str.to_uppercase() + tidy.str.slice(1)
     return pl.select(pl.when(good).then(first)).to_series().alias("sentence")
+
+
+def _hold(candidates: pl.Series, names: frozenset[str], among: pl.Series) -> pl.Series:
+    """Which sentences hold one of the names, in whatever case."""
+    found = candidates.str.to_lowercase().str.extract_all(WORD).to_frame("word").with_row_index("at").explode("word")
+    named = found.filter(pl.col("word").is_in(sorted(names)))["at"].unique().to_numpy()
+    return _marked(named, among)
 
 
 def _names(candidates: pl.Series, language: StatementEnglish, among: pl.Series) -> pl.Series:
@@ -53,7 +66,11 @@ def _names(candidates: pl.Series, language: StatementEnglish, among: pl.Series) 
     found = found.with_columns(pl.col("word").str.to_lowercase().str.strip_chars("'’"))
     plain = [word for word in found["word"].unique().to_list() if language.is_plain(word.split("'")[0])]
     named = found.filter(~pl.col("word").is_in(plain))["at"].unique().to_numpy()
-    places = np.flatnonzero(among.to_numpy())
+    return _marked(named, among)
+
+
+def _marked(found: NDArray[np.uint32], among: pl.Series) -> pl.Series:
+    """A mark for those of the chosen ones that were found."""
     mask = np.zeros(len(among), np.bool_)
-    mask[places[named]] = True
+    mask[np.flatnonzero(among.to_numpy())[found]] = True
     return pl.Series(mask)

@@ -27,6 +27,8 @@ MEANING = {
     "whole": "opinions about the item in words that nobody uses with its name",
     "idioms": "opinions about what is never spoken of by itself",
     "odd": "opinions that hardly ever go with their aspect",
+    "own_names": "names that one item has",
+    "sorts": "words that say which sort of a thing is meant",
     "absences": "absences of what is hardly ever there",
     "rare": "sentences whose group cannot reach min_count",
     "fragment": "sentences that start or end like half a sentence",

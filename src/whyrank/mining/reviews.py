@@ -58,6 +58,8 @@ class Reading:
     reviews: int = 0  # rows of the sources
     odd_ratings: int = 0
     unread_ratings: int = 0
+    unread_times: int = 0
+    unread_time: str = ""  # an example of them
     rejected: dict[str, int] = field(default_factory=dict)  # by cause
 
     def reject_broken(self) -> None:
@@ -227,7 +229,7 @@ def _reviews(
             for name in (*REQUIRED, "title", "rating", "source")
             if name in mapping
         }
-        time = parse_times(table[mapping["time"]]) if "time" in mapping else pl.lit(None, pl.Int64)
+        time = _times(table[mapping["time"]], reading) if "time" in mapping else pl.lit(None, pl.Int64)
     rating = _ratings(texts.pop("rating"), reading) if "rating" in texts else pl.lit(None, pl.Float32)
     title = texts.pop("title").fill_null("") if "title" in texts else pl.lit("")
     required = (texts[name].alias(name) for name in REQUIRED)
@@ -259,6 +261,18 @@ def _ratings(texts: pl.Series, reading: Reading) -> pl.Series:
     odd = ~ratings.is_between(low, high).fill_null(True)
     reading.odd_ratings += int(odd.sum())
     return ratings.set(odd, None).cast(pl.Float32)
+
+
+def _times(times: pl.Series, reading: Reading) -> pl.Series:
+    """Times as seconds; those that cannot be read are counted."""
+    found = parse_times(times)
+    lost = found.is_null() & times.is_not_null()
+    if lost.any():
+        texts = text_column(times.to_frame(), times.name).filter(lost)
+        texts = texts.filter(texts.str.strip_chars() != "")
+        reading.unread_times += len(texts)
+        reading.unread_time = reading.unread_time or str(texts.first() or "")
+    return found
 
 
 def parse_times(times: pl.Series) -> pl.Series:

@@ -91,6 +91,7 @@ class StatementRules:
     min_count: int | None = None  # least number of records that hold a statement
     min_users: int = 2  # what one person says again and again is no shared statement
     min_items: int | None = None
+    merge_paraphrases: float | None = None  # least cosine of the text encoder; None merges by words alone
 
     def __post_init__(self) -> None:
         for name, (accepts, expected) in STATEMENT_CHECKS.items():
@@ -187,4 +188,5 @@ STATEMENT_CHECKS: dict[str, Check] = {
     "min_count": _optional(_whole(1)),
     "min_users": _whole(1),
     "min_items": _optional(_whole(1)),
+    "merge_paraphrases": _number(0, 1, none=True),
 }

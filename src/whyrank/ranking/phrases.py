@@ -16,35 +16,41 @@ class Words(NamedTuple):
     irregular: Mapping[str, str]
     singular: frozenset[str]  # nouns that end in s all the same
     uncountable: frozenset[str]  # nouns without plural and article: breakfast, staff
-    predicative: frozenset[str]  # adjectives that can stand behind a noun: thin, as in "found the walls thin"
+    collective: frozenset[str]  # nouns in the singular of which one speaks as "they": staff
+    attributive: frozenset[str]  # adjectives that stand before a noun only: "the free parking"
 
 
 class Phrase(NamedTuple):
     """A statement's parts for a sentence; None where a part cannot be made."""
 
     topic: str | None = None  # beds, breakfast, the location
-    phrase: str | None = None  # the comfortable beds
-    noun: str | None = None  # the walls, where `adjective` can follow
-    adjective: str | None = None  # thin
-    lack: str | None = None  # no hot water
+    phrase: str | None = None  # the comfortable beds; of plain praise and blame: the beds
+    noun: str | None = None  # the walls
+    adjective: str | None = None  # thin, where it can follow the noun: "found the walls thin"
+    lack: str | None = None  # no hot water, plenty of space
+    does: str | None = None  # works well
     words: str | None = None  # anything else, to be quoted
     itself: str | None = None  # fun: what the item itself is
     several: bool = False  # whether "are" follows, and "them" stands for it
+    plain: bool = False  # praises or blames without saying why
 
 
 DEGREES = ("too", "not", "so", "very", "quite", "rather", "really", "extremely", "a bit")
 
 
-def phrase_of(text: str, aspect: str, words: Words) -> Phrase:
-    """The parts of a statement about an aspect.
+def phrase_of(text: str, aspect: str, words: Words, *, plain: bool = False) -> Phrase:
+    """The parts of a statement about an aspect; `plain` ones (great food) are spoken of without their adjective.
 
     Only nouns of a list become plural: an item has several rooms, but not several screens or locations.
     """
     text = " ".join(text.split()).rstrip(".!")
     if aspect == ITSELF:  # fun game, easy to learn
         return Phrase(itself=text if " to " in text else " ".join(text.split()[:-1]) or text)
+    if text.startswith("worth the "):
+        return Phrase(itself=text)
     if aspect.startswith("to "):  # works well
-        return Phrase(words=text)
+        verb = text.split(" ", 1)[0]
+        return Phrase(does=text) if verb.endswith("s") and verb != text else Phrase(words=text)
     of_aspect = aspect.split()
     topic, several = _topic(aspect, words)
     if text.split(" ", 1)[0] == "no":
@@ -52,24 +58,30 @@ def phrase_of(text: str, aspect: str, words: Words) -> Phrase:
     given = text.split()
     before = given[: len(given) - len(of_aspect)]
     ending = given[len(before) :]
-    same = [singular_of(word, words) for word in ending] == [singular_of(word, words) for word in of_aspect]
+    lowered = [word.lower() for word in ending]
+    same = [singular_of(word, words) for word in lowered] == [singular_of(word, words) for word in of_aspect]
     if not same or not of_aspect:
         return Phrase(topic=topic, words=text, several=several)
+    if lowered != ending:  # acronyms: the AI
+        topic, several = _topic(" ".join(ending), words)
+    if before[-1:] == ["of"] or before in (["too", "many"], ["too", "much"]):  # plenty of space
+        return Phrase(topic=topic, lack=f"a {text}" if before[0] == "lack" else text, several=several)
     if is_plural(ending[-1], words):
         nouns = " ".join(ending)
         topic, several = nouns if several else f"{words.the} {nouns}", True
     else:
-        nouns = plural_of(" ".join(ending), words) if several else " ".join(ending)
-    adjective = " ".join(before)
-    noun = f"{words.the} {nouns}"
-    if adjective.startswith(DEGREES) and " " in adjective:  # "the too small rooms" is not English
-        return Phrase(topic=topic, noun=noun, adjective=adjective, words=text, several=several)
-    fits = adjective in words.predicative
+        plural = several and ending[-1] not in words.collective
+        nouns = plural_of(" ".join(ending), words) if plural else " ".join(ending)
+    adjective, noun = " ".join(before), f"{words.the} {nouns}"
+    if plain or not adjective:
+        return Phrase(topic=topic, phrase=noun, noun=noun, several=several, plain=plain)
+    degree = adjective.startswith(DEGREES) and " " in adjective  # "the too small rooms" is not English
     return Phrase(
         topic=topic,
-        phrase=f"{words.the} {adjective} {nouns}" if adjective else noun,
-        noun=noun if fits else None,
-        adjective=adjective if fits else None,
+        phrase=None if degree else f"{words.the} {adjective} {nouns}",
+        noun=noun,
+        adjective=None if adjective in words.attributive else adjective,
+        words=text if degree else None,
         several=several,
     )
 
@@ -78,6 +90,8 @@ def _topic(aspect: str, words: Words) -> tuple[str, bool]:
     """How an aspect is spoken of, and whether as several things."""
     last = aspect.split()[-1] if aspect.split() else aspect
     if is_plural(last, words):
+        return aspect, True
+    if aspect in words.collective or last in words.collective:
         return aspect, True
     if aspect in words.uncountable or last in words.uncountable:
         return aspect, False

@@ -22,20 +22,21 @@ from whyrank.ranking.form import Numbers
 from whyrank.ranking.phrases import Phrase, Words, phrase_of
 
 DEFAULT = Path(__file__).parent / "templates" / "en.json"
-FEW = 4  # people, up to whom they only "mention" a thing
+FEW = 4  # people, up to whom they are counted and not called "people"
+PAIR = 3  # people who mention a thing from whom on "two of three" is said
 OFTEN, SHARE = 3, 0.3  # "you often mention": so many items, and that share of the user's
 MANY = 2000  # sentences that are written once for all that are alike
 KEPT = 200_000  # sentences in memory
 LARGEST = 1 << 20  # bytes of a file of templates
 PLACES = frozenset(
-    "supporting people everybody opposing agreeing mentions mentioners user items topic phrase noun adjective "  # noqa: SIM905
-    "lack words itself text this here it".split()
+    "supporting people everybody opposing agreeing mentions among mentioners user items topic phrase noun adjective "  # noqa: SIM905
+    "details detail lack does words itself text this here it".split()
 )
-COUNTS = ("supporting", "opposing", "agreeing", "mentions", "user")
 AGREES = {
     "is": "several",
     "disagree": "opposing",
     "object": "opposing",
+    "call": "details",
 }  # with what verbs agree; all others with the people who say it
 Piece = tuple[str, str | None]  # literal text, then the name of a place
 
@@ -52,6 +53,10 @@ class Facts(NamedTuple):
     user: int
     user_aspect: int
     user_items: int
+    detail: int = (
+        -1
+    )  # what else people say about the aspect, where the explanation is plain praise or blame; -1: nothing
+    details: int = 0  # how many people say that about this item
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +107,7 @@ class Templates:
                 raise DataError(f"{case} is not a list of templates", path=path, expected="at least one text")
             places = PLACES | set(document["verbs"])
             sentences[case] = tuple(tuple(_pieces(template, places, path)) for template in templates)
-        lists = (frozenset(document[name]) for name in ("singular", "uncountable", "predicative"))
+        lists = (frozenset(document[name]) for name in ("singular", "uncountable", "collective", "attributive"))
         words = Words(document["the"], frozenset(document["plural"]), document["irregular"], *lists)
         return cls(document, sentences, words)
 
@@ -118,10 +123,6 @@ class Templates:
         templates = self.sentences[case_of(facts, catalog, phrase)]
         fit = [each for each in templates if all(name is None or places[name] is not None for _, name in each)]
         pieces = fit[(facts.rank - 1) % len(fit)] if fit else self.sentences["said"][0]
-        counts = {name: getattr(facts, name) for _, name in pieces if name in COUNTS}
-        people = [count for name, count in counts.items() if name != "user"]
-        digits = max(people, default=0) >= len(self.settings["numbers"])  # "9 of 12", never "nine of 12"
-        places |= {name: self._number(count, digits and name != "user") for name, count in counts.items()}
         text = "".join(literal + (places[name] or "" if name else "") for literal, name in pieces)
         return text[:1].upper() + text[1:]
 
@@ -130,16 +131,21 @@ class Templates:
         if explanation not in known:
             aspect = catalog.aspects_listed[int(catalog.aspect[explanation])]
             text = catalog.texts_listed[explanation]
+            plain = catalog.general is not None and bool(catalog.general[explanation])
             if len(known) > KEPT:
                 known.clear()
-            known[explanation] = Phrase() if aspect is None else phrase_of(text, aspect, self.words)
+            known[explanation] = Phrase() if aspect is None else phrase_of(text, aspect, self.words, plain=plain)
         return known[explanation]
 
     def _places(self, catalog: Catalog, facts: Facts, phrase: Phrase) -> dict[str, str | None]:
         """The texts for the places of a template; None: there is none for this reason."""
         settings = self.settings
-        places: dict[str, str | None] = dict.fromkeys(COUNTS, "")
-        places |= phrase._asdict() | {"several": None}
+        places: dict[str, str | None] = phrase._asdict() | {"several": None, "plain": None}
+        places |= {name: self._number(getattr(facts, name)) for name in ("supporting", "opposing", "user", "details")}
+        digits = facts.mentions >= len(settings["numbers"])  # "9 of 12", never "nine of 12"
+        places |= {name: self._number(getattr(facts, name), digits) for name in ("agreeing", "mentions")}
+        places["among"] = places["mentions"] if facts.mentions >= max(PAIR, facts.agreeing + 1) else None
+        places["detail"] = self._phrase(catalog, facts.detail).adjective if facts.detail >= 0 else None
         places["text"] = catalog.texts_listed[facts.explanation].rstrip(".!").strip()
         places["people"] = settings["people"][facts.supporting != 1]
         places["mentioners"] = settings["people"][facts.mentions != 1]
@@ -147,13 +153,13 @@ class Templates:
         places["items"] = settings["items"][facts.user != 1]
         places["it"] = settings["it"][phrase.several]
         places |= {"this": settings["this"], "here": settings["here"]}
-        many = {"several": phrase.several, "opposing": facts.opposing != 1, "supporting": facts.supporting != 1}
+        many = {"several": phrase.several, "opposing": facts.opposing != 1, "details": facts.details != 1}
         for verb, forms in settings["verbs"].items():
-            places[verb] = forms[many[AGREES.get(verb, "supporting")]]
+            places[verb] = forms[many.get(AGREES.get(verb, ""), facts.supporting != 1)]
         return places
 
-    def _number(self, count: int, digits: bool) -> str:
-        """Small numbers as words, unless a larger one stands beside them."""
+    def _number(self, count: int, digits: bool = False) -> str:
+        """Small numbers as words, unless a larger one of the same people stands beside them."""
         words = self.settings["numbers"]
         if count < len(words) and not digits:
             return str(words[count])
@@ -169,21 +175,25 @@ def case_of(facts: Facts, catalog: Catalog, phrase: Phrase) -> str:
         kind = "tagged" if catalog.are_tags else "said"
         return f"{kind}_by_you" if facts.user else kind
     if phrase.itself is not None:
-        return "found_mixed" if facts.opposing else "found"
+        return "found"
     often = facts.user_aspect >= max(OFTEN, SHARE * facts.user_items)
     clear = facts.agreeing >= 2 and 2 * facts.agreeing > facts.mentions and facts.agreeing > facts.opposing
     if often and clear and sign:
         side = "often" if sign > 0 else "often_against"
-        if facts.agreeing < facts.mentions or facts.opposing:
+        if facts.agreeing < facts.mentions:
             return side
         return f"{side}_both" if facts.mentions == 2 else f"{side}_all"
-    if sign <= 0:
-        return "criticized" if sign else "mentioned"
+    if sign == 0:
+        return "mentioned"
+    if phrase.plain:
+        return ("liked_mixed" if facts.opposing else "liked") if sign > 0 else "disliked"
+    if sign < 0:
+        return "criticized"
     if facts.opposing:
         return "mixed"
-    if facts.user_aspect and phrase.words is None:
+    if facts.user_aspect and phrase.words is None and phrase.does is None:
         return "before"
-    return "praised" if facts.supporting > FEW else "praised_by_few"
+    return "praised"
 
 
 def write_sentences(
@@ -191,7 +201,7 @@ def write_sentences(
 ) -> list[str] | pl.Series:
     """A sentence for each reason; of many, those that are alike get the same one, which is written once."""
     of_evidence = ("supporting", "opposing", "agreeing", "mentions", "user", "user_aspect", "user_items")
-    columns = (explanation, rank, *(getattr(evidence, name) for name in of_evidence))
+    columns = (explanation, rank, *(getattr(evidence, name) for name in of_evidence), *_details(catalog, evidence))
     known = templates.written.setdefault(catalog, {})
     if len(known) > KEPT:
         known.clear()
@@ -202,15 +212,24 @@ def write_sentences(
             sentence = known[Facts(*row)] = templates.sentence(catalog, Facts(*row))
         return sentence
 
-    sizes = [int(column.max(initial=0)) + 1 for column in columns] if len(explanation) > MANY else []
+    sizes = [int(column.max(initial=0)) + 2 for column in columns] if len(explanation) > MANY else []
     if not sizes or math.prod(sizes) > 1 << 62:
         return [written(row) for row in zip(*(each.tolist() for each in columns), strict=True)]
     packed = np.zeros(len(explanation), np.int64)
     for column, size in zip(columns, sizes, strict=True):
-        packed = packed * size + column
+        packed = packed * size + column + 1  # no detail is -1
     _, first, place = np.unique(packed, return_index=True, return_inverse=True)
     rows = zip(*(column[first].tolist() for column in columns), strict=True)
     return pl.Series([written(row) for row in rows], dtype=pl.String).gather(place)
+
+
+def _details(catalog: Catalog, evidence: EvidenceColumns) -> tuple[Numbers, Numbers]:
+    """What else people say about the aspect of plain praise and blame, and how many of them."""
+    if catalog.details is None:
+        return np.full(len(evidence.entries), -1, np.int32), np.zeros(len(evidence.entries), np.int32)
+    known, at = evidence.entries >= 0, np.maximum(evidence.entries, 0)
+    detail, people = catalog.details
+    return np.where(known, detail[at], -1).astype(np.int32), np.where(known, people[at], 0).astype(np.int32)
 
 
 @cache
@@ -250,7 +269,7 @@ def _check_words(document: Mapping[str, Any], path: Path) -> None:
     for name in ("this", "here", "the", "thousands", "language"):
         if not isinstance(document[name], str):
             raise DataError(f"{name} is not a text", path=path)
-    for name in ("numbers", "plural", "singular", "uncountable", "predicative"):
+    for name in ("numbers", "plural", "singular", "uncountable", "collective", "attributive"):
         if not texts(document[name], 0):
             raise DataError(f"{name} is not a list of texts", path=path)
     for verb, forms in document["verbs"].items():
