@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from whyrank.errors import ParameterError
-from whyrank.service import feedback, study, study_results
-from whyrank.service.store import Store
+from whyrank.online import events
+from whyrank.service import study, study_results
+from whyrank.online.store import Store
 from whyrank.service.study_cases import Case
 
 
@@ -90,14 +91,14 @@ def test_answers_and_events_sent_at_once_count_once(store: Store) -> None:
     made = [Case("u", f"i{at}", ["t"], ["a"], ["b"]) for at in range(3)]
     id_ = study.create(store, made, a="x", b="y", n=1, people=2, agreement=1)
     people = [each["token"] for each in study.shown(store, id_)["participants"]]
-    event = {"event": "shown", "user": "u", "item": "i", "explanation": None, "model": "once", "rank": 1}
+    event = {"event": "shown", "user": "u", "item": "i", "explanation": None, "model": "once", "position": 1}
     with ThreadPoolExecutor(8) as pool:
         work = [(token, place) for token in people for place in (1, 2, 3)] * 5
         list(pool.map(lambda each: study.answer(store, each[0], each[1], "right"), work))
-        list(pool.map(lambda at: feedback.add(store, [{**event, "key": f"k{at % 3}"}]), range(24)))
+        list(pool.map(lambda at: events.add(store, [{**event, "key": f"k{at % 3}"}]), range(24)))
         list(pool.map(lambda _: study.add_participants(store, id_, 2), range(4)))
     assert study_results.results(store, id_)["answers"] == 6
-    assert [each["shown"] for each in feedback.counts(store) if each["model"] == "once"] == [3]
+    assert [each["shown"] for each in events.counts(store) if each["model"] == "once"] == [3]
     assert len(study.shown(store, id_)["participants"]) == 10
 
 

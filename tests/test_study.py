@@ -24,7 +24,7 @@ from whyrank.errors import DataError, ParameterError
 from whyrank.models import load
 from whyrank.ranking.options import Options
 from whyrank.service import schemas_study, study, study_results
-from whyrank.service.store import Store
+from whyrank.online.store import Store
 from whyrank.service.study_cases import Case, sample_cases
 from whyrank.service.study_statistics import exact_interval, fleiss_kappa, winner
 

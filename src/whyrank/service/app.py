@@ -23,7 +23,7 @@ from whyrank.service.routes import answer
 from whyrank.service.settings import Settings, named_folders
 from whyrank.service.shelf import Shelf
 from whyrank.service.state import State, state_of
-from whyrank.service.store import Store
+from whyrank.online.store import Store
 from whyrank.service.study_cases import Cases
 from whyrank.version import __version__
 

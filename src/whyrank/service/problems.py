@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from whyrank.errors import MissingExtra, UnknownId, WhyrankError
-from whyrank.service.store import StoreDamaged, first_line
+from whyrank.online.store import StoreDamaged, first_line
 from whyrank.service.study import NoSuchStudy
 
 log = logging.getLogger("uvicorn.error")

@@ -13,14 +13,14 @@ import anyio.to_thread
 
 from whyrank.service.problems import store_busy
 from whyrank.service.settings import Settings
-from whyrank.service.store import WAIT
+from whyrank.online.store import WAIT
 
 if TYPE_CHECKING:
     from fastapi import Request
 
     from whyrank.service.measures import Measures
     from whyrank.service.shelf import Shelf
-    from whyrank.service.store import Store
+    from whyrank.online.store import Store
     from whyrank.service.study_cases import Cases
 
 Result = TypeVar("Result")
