@@ -96,7 +96,9 @@ def simulate(world: World, tests: int, looks: int, arm: int, seed: int) -> tuple
     return Moments(*known), (known[0] >= FEWEST) & (active >= FEWEST_ACTIVE)
 
 
-def play(world: World, tests: int, looks: int, seeds: np.random.SeedSequence, planned: float, part: int) -> dict[str, float]:
+def play(
+    world: World, tests: int, looks: int, seeds: np.random.SeedSequence, planned: float, part: int
+) -> dict[str, float]:
     """Shares of tests with a false alarm, with all intervals right, and decided."""
     truth = world.rate * world.uplift
     found = {"alarm": 0, "covers_difference": 0, "covers_uplift": 0, "decided": 0, "usual_alarm": 0}
@@ -143,7 +145,11 @@ def main() -> None:
                 print(f"{world.name}, uplift {uplift:.0%}: {shown} ({rows[-1]['seconds']:.0f} s)", flush=True)
     if given.json:
         print(json.dumps({"tests": given.tests, "looks": given.looks, "seed": given.seed, "rows": rows}))
-    wrong = [row for row in rows if min(row["covers_difference"], row["covers_uplift"]) < 0.94 or (not row["uplift"] and row["alarm"] > 0.05)]
+    wrong = [
+        row
+        for row in rows
+        if min(row["covers_difference"], row["covers_uplift"]) < 0.94 or (not row["uplift"] and row["alarm"] > 0.05)
+    ]
     raise SystemExit(1 if wrong else 0)
 
 

@@ -1,3 +1,4 @@
 """All commands; importing them registers them, in the order in which help lists them."""
 
-from whyrank.cli import demo, mine, data, fit, measure, tune, experiment, explain, export, serve, study, doctor  # noqa: F401, I001
+from whyrank.cli import demo, mine, data, fit, measure, tune, experiment, explain, export, serve  # noqa: F401, I001
+from whyrank.cli import study, ab, duties, doctor  # noqa: F401

@@ -51,6 +51,7 @@ class Model:
     ranks_items: ClassVar[bool] = False
     fitted: ClassVar[tuple[str, ...]] = ()  # names of the learned arrays, without the trailing underscore
     scores_n: ClassVar[bool] = False  # whether `bonus` is for its n best alone, of which a larger n has more
+    of_users: ClassVar[tuple[str, ...]] = ("user_factors",)  # learned arrays with a row for each user
     types: ClassVar[Mapping[str, type]] = {}  # of learned arrays that are not of float32
 
     # -- what a model defines ------------------------------------------------------------------------------------------

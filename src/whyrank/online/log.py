@@ -100,8 +100,13 @@ class Log:
         """
         if "://" in str(source):
             from whyrank.online.reading import read_store
+            from whyrank.online.store import Store
 
-            return cls(*read_store(str(source), since, until, experiment))
+            store = Store(str(source)).create()
+            try:
+                return cls(*read_store(store, since, until, experiment))
+            finally:
+                store.close()
         exposures, events = (_read_table(Path(source), name) for name in NAMES)
         whole = cls(exposures, events)
         return whole.between(since, until, experiment)

@@ -81,10 +81,10 @@ class Results:
 
     def markdown(self) -> str:
         """A page: the sentence, the arms, and every comparison."""
-        shown = [f"# Experiment {self.experiment}", self.verdict, _table(ARMS, [_arm_row(each) for each in self.arms])]
+        shown = [f"# Experiment {self.experiment}", self.verdict, _table(ARMS, [arm_row(each) for each in self.arms])]
         for title, rows in (("Metric", self.comparisons), ("Guardrails", self.guardrails), ("Others", self.others)):
             if rows:
-                shown += [f"## {title}", _table(COMPARED, [_compared_row(each) for each in rows])]
+                shown += [f"## {title}", _table(COMPARED, [compared_row(each) for each in rows])]
         return "\n\n".join([*shown, "\n".join(f"- {each}" for each in self.notes())]) + "\n"
 
     def notes(self) -> list[str]:
@@ -93,7 +93,9 @@ class Results:
         told = "ALARM: not by chance" if self.ratio.alarm else "as expected"
         found = ", ".join(f"{each.users:,}" for each in self.arms)
         notes = [f"users per arm: {found}; expected {expected}: {told}"]
-        notes.append(f"intervals ({self.level:.0%}) take users as units and hold at all times: look as often as you like")
+        notes.append(
+            f"intervals ({self.level:.0%}) take users as units and hold at all times: look as often as you like"
+        )
         if self.adjusted > 0:
             notes.append(f"behaviour before the experiment takes off {self.adjusted:.0%} of the variance (CUPED)")
         if self.mixed:
@@ -142,7 +144,11 @@ def trend(log: Log, experiment: Experiment, points: int = 30, *, level: float = 
     first, last = int(own.min()), int(own.max()) + 1  # type: ignore[arg-type]
     times = sorted({int(each) for each in np.linspace(first, last, points + 1)[1:]})
     return [
-        {"time": time, "comparisons": [asdict(each) for each in found.comparisons], "users": [a.users for a in found.arms]}
+        {
+            "time": time,
+            "comparisons": [asdict(each) for each in found.comparisons],
+            "users": [a.users for a in found.arms],
+        }
         for time in times
         for found in [results(log.between(until=time), experiment, level=level)]
     ]
@@ -153,7 +159,9 @@ def user_table(log: Log, experiment: Experiment) -> tuple[pl.DataFrame, int]:
     them before; and how many users are left out because they saw several arms."""
     lists = log.exposures.unique("exposure").select("exposure", "user", "time", "experiment", "arm")
     own = lists.filter(pl.col("experiment").eq_missing(pl.lit(experiment.name)) & pl.col("arm").is_not_null())
-    users = own.group_by("user").agg(pl.len().alias("lists"), pl.col("arm").first(), pl.col("arm").n_unique().alias("k"))
+    users = own.group_by("user").agg(
+        pl.len().alias("lists"), pl.col("arm").first(), pl.col("arm").n_unique().alias("k")
+    )
     known = pl.col("arm").is_in([arm.name for arm in experiment.arms])
     single = users.filter((pl.col("k") == 1) & known).drop("k")
     earlier = lists.filter(pl.col("time") < experiment.created).join(single.select("user"), on="user", how="semi")
@@ -215,11 +223,15 @@ def verdict(
 ) -> str:
     """The result in words that need no statistics."""
     if ratio.alarm:
-        return "The arms did not get the numbers of users that they should have; find out why before you believe a figure."
+        return (
+            "The arms did not get the numbers of users that they should have; find out why before you believe a figure."
+        )
     small = min(arms, key=lambda arm: (arm.users >= FEWEST, arm.active))
     if small.low is None:
         needed = f"{FEWEST} users, and {FEWEST_ACTIVE} with {NOUNS[metric]}, are needed in each arm"
-        return f"Too early to say: arm {small.arm} has {small.users} users, {small.active} with {NOUNS[metric]}; {needed}."
+        return (
+            f"Too early to say: arm {small.arm} has {small.users} users, {small.active} with {NOUNS[metric]}; {needed}."
+        )
     said = [_sentence(each, level) for each in comparisons]
     worse = [each for each in guardrails if each.decided and (each.difference or 0) > 0]
     said += [f"But {_amount(each, level)}." for each in worse]
@@ -258,13 +270,13 @@ ARMS = ("arm", "users", "lists", "events", "per 100 lists", "interval")
 COMPARED = ("arm", "against", "events", "uplift", "interval", "per 100 lists", "interval", "decided")
 
 
-def _arm_row(arm: ArmResult) -> list[str]:
+def arm_row(arm: ArmResult) -> list[str]:
     shown = "" if arm.rate is None else f"{100 * arm.rate:.2f}"
     bounds = "" if arm.low is None or arm.high is None else f"{100 * arm.low:.2f} to {100 * arm.high:.2f}"
     return [arm.arm, f"{arm.users:,}", f"{arm.lists:,}", f"{arm.events:,.6g}", shown, bounds]
 
 
-def _compared_row(each: Comparison) -> list[str]:
+def compared_row(each: Comparison) -> list[str]:
     def span(low: float | None, high: float | None, unit: str, digits: int) -> str:
         return "" if low is None or high is None else f"{100 * low:+.{digits}f}{unit} to {100 * high:+.{digits}f}{unit}"
 

@@ -19,6 +19,8 @@ from whyrank.online.tables import metadata, migrate
 WAIT = 10  # seconds that a writer waits for another one
 DATABASES = ("sqlite", "postgresql")  # with which it is tested; keys of ours are too long for an index of MySQL
 Result = TypeVar("Result")
+
+
 class StoreDamaged(Exception):  # noqa: N818
     """The store holds what was never stored there."""
 

@@ -28,7 +28,9 @@ events = sa.Table(
     "whyrank_event",
     metadata,
     sa.Column("number", sa.Integer, primary_key=True),
-    sa.Column("key", sa.Text, unique=True),  # chosen by the client, or made of the exposure, so that a retry counts once
+    sa.Column(
+        "key", sa.Text, unique=True
+    ),  # chosen by the client, or made of the exposure, so that a retry counts once
     sa.Column("time", sa.BigInteger, nullable=False, index=True),
     sa.Column("event", sa.Text, nullable=False),
     sa.Column("exposure", sa.Text, index=True),

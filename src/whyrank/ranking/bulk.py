@@ -199,7 +199,9 @@ def _finish(parts: Path, output: Path, total: int) -> tuple[int, dict[str, int],
     odd = joined.filter(pl.col("status") != "ok").group_by("status").len().collect()
     statuses = dict(zip(odd["status"].to_list(), odd["len"].to_list(), strict=True))
     answered = pl.col("rank").is_null() | (pl.col("rank") == 1)  # one row of every pair
-    counts = joined.select(pl.col("rank").count(), (answered & pl.col("fallback").is_not_null()).sum().alias("unknown"))
+    counts = joined.select(
+        pl.col("rank").count(), (answered & (pl.col("fallback") == "unknown_user")).sum().alias("unknown")
+    )
     reasons, unknown = counts.collect().row(0)
     shutil.rmtree(parts, ignore_errors=True)
     return reasons, {"ok": total - sum(statuses.values()), **dict(sorted(statuses.items()))}, unknown

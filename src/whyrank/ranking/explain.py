@@ -18,7 +18,7 @@ from whyrank.errors import DataError
 from whyrank.ranking.evidence import EvidenceColumns, evidence
 from whyrank.ranking.form import Bonus, Floats, Numbers, given_mu
 from whyrank.ranking.options import Options
-from whyrank.ranking.rank import Ranked, Ranker, rank
+from whyrank.ranking.rank import Ranked, Ranker, fallback_of, rank, user_numbers
 from whyrank.ranking.sentences import Templates, default_templates, write_sentences
 
 Pairs: TypeAlias = pl.DataFrame | Iterable[tuple[object, object]]
@@ -70,9 +70,9 @@ class Explained:
         return [names[code] for code in codes.tolist()]
 
     def fallbacks(self) -> list[str | None]:
-        """`unknown_user` for pairs that are answered from the item and popularity alone."""
-        unknown = (self.users < 0) & (self.items >= 0)
-        return ["unknown_user" if each else None for each in unknown.tolist()]
+        """Why pairs are answered from the item and popularity alone: `unknown_user`, or `not_personal` as asked for."""
+        unknown, why = (self.users < 0) & (self.items >= 0), fallback_of(self.options)
+        return [why if each else None for each in unknown.tolist()]
 
     def sentences(self) -> list[str] | pl.Series:
         """A sentence for each reason."""
@@ -125,7 +125,7 @@ def explain(
     which takes longest.
     """
     catalog, (user_ids, item_ids) = model.catalog_, pair_ids(pairs)
-    users = catalog.users.numbers(user_ids, missing="negative")
+    users = user_numbers(catalog, user_ids, options or Options())
     items = catalog.items.numbers(item_ids, missing="error" if on_unknown == "raise" else "negative")
     return explained(
         model,

@@ -12,9 +12,9 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from whyrank.service.limits import Buckets, Keys
+from whyrank.service.limits import Buckets, Keys, needed_scope
 from whyrank.service.measures import Measures
-from whyrank.service.problems import Problem
+from whyrank.service.problems import Problem, forbidden
 from whyrank.service.settings import Settings
 
 POLICY = (
@@ -30,7 +30,7 @@ HEADERS = [
 ]
 NOT_KEPT = (b"cache-control", b"no-store")
 ALWAYS_OPEN = ("/healthz", "/readyz")
-STORES = ("/v1/feedback", "/v1/studies", "/v1/take/")
+STORES = ("/v1/feedback", "/v1/studies", "/v1/take/", "/v1/experiments")
 GONE = 499  # as proxies count a client that went away before its answer
 
 
@@ -108,12 +108,16 @@ class Guard:
         client = scope["client"][0] if scope.get("client") else ""
         if self.keys and (path.startswith("/v1/") or path == "/metrics") and not path.startswith("/v1/take/"):
             scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
-            name = self.keys.find(key.strip()) if scheme.lower() == b"bearer" else None
-            if name is None:
+            found = self.keys.find(key.strip()) if scheme.lower() == b"bearer" else None
+            if found is None:
                 self._take_token(client)  # guesses are slowed down too
                 hint = "send a key of this service as `Authorization: Bearer KEY`"
                 raise Problem("unauthorized", 401, hint, {"WWW-Authenticate": "Bearer"})
-            client = name
+            client, scope["whyrank.scopes"] = found
+            needed = needed_scope(scope["method"], path)
+            if needed not in found[1]:
+                self._take_token(client)
+                raise forbidden(needed)
         self._take_token(client)
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length[:20]) > self.settings.body_limit:

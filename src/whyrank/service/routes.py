@@ -15,9 +15,10 @@ from whyrank.models import parameters
 from whyrank.service import answers, answers_pairs, browse
 from whyrank.service import schemas as ask
 from whyrank.service import schemas_catalog as out
+from whyrank.service.exposing import Route
 from whyrank.service.problems import documented, json_of
 from whyrank.service.shelf import Loaded
-from whyrank.service.state import State, state_of
+from whyrank.service.state import state_of
 from whyrank.version import __version__
 
 INLINE = 8  # pairs that are ranked sooner than a thread is handed the work
@@ -50,11 +51,18 @@ def answer(document: object, status: int = 200) -> Response:
     return Response(json_of(document), status, media_type="application/json")
 
 
-async def ranked(state: State, work: Callable[[], answers.Document], at_once: bool = False) -> Response:
-    """Rank in one of a few threads, or at once."""
-    if at_once:
-        return answer(work())
-    return answer(await anyio.to_thread.run_sync(work, limiter=state.threads))
+async def ranked(
+    request: Request, route: Route, body: Any, make: Callable[[Any, Any], answers.Document], light: bool = False
+) -> Response:
+    """Rank in one of a few threads, or at once where the request is a light one; by the arm of an experiment, and
+    logged, where that is asked for."""
+    state = state_of(request)
+    asked = state.exposing.asked(request, route, body, state.shelf.models)
+    work = partial(make, asked.models, asked.body)
+    at_once = light and _is_light(asked.models, asked.body)
+    document = work() if at_once else await anyio.to_thread.run_sync(work, limiter=state.threads)
+    await state.exposing.shown(asked, document)
+    return answer(document)
 
 
 @router.post("/explain", response_model=ask.ExplainAnswer, responses=documented(404))
@@ -64,8 +72,7 @@ async def explain(
 ) -> Response:
     """The best reasons of one pair, or of up to 1,000."""
     state = state_of(request)
-    made = partial(answers.explain, state.shelf.models, body)
-    response = await ranked(state, made, _is_light(state, body))
+    response = await ranked(request, "explain", body, answers.explain, light=True)
     state.measures.pairs.labels(body.model or state.shelf.default.id).inc(len(body.pairs))
     return response
 
@@ -76,8 +83,7 @@ async def recommend(
     body: Annotated[ask.RecommendRequest, Body(openapi_examples=EXAMPLES["recommend"])],
 ) -> Response:
     """The best items for a user, each with its best reasons."""
-    state = state_of(request)
-    return await ranked(state, partial(answers.recommend, state.shelf.models, body))
+    return await ranked(request, "recommend", body, answers.recommend)
 
 
 @router.post("/pairs", response_model=ask.PairsAnswer, responses=documented(404))
@@ -86,8 +92,7 @@ async def pairs(
     body: Annotated[ask.PairsRequest, Body(openapi_examples=EXAMPLES["pairs"])],
 ) -> Response:
     """The best (item, explanation) pairs over all of them, ranked as a whole."""
-    state = state_of(request)
-    return await ranked(state, partial(answers_pairs.pairs, state.shelf.models, body))
+    return await ranked(request, "pairs", body, answers_pairs.pairs)
 
 
 @router.get("/models", response_model=out.ModelsAnswer, responses=documented())
@@ -155,13 +160,13 @@ async def explanation(request: Request, id: IdPath, model: ModelQuery = None) ->
     return answer(await run_in_threadpool(browse.explanation, loaded, id))
 
 
-def _is_light(state: State, body: ask.ExplainOne | ask.ExplainMany) -> bool:
+def _is_light(models: answers.Models, body: ask.ExplainOne | ask.ExplainMany) -> bool:
     """Whether few pairs are asked for, with nothing that goes through all explanations, or all ids for the nearest."""
     if len(body.pairs) * (2 if body.compare else 1) > INLINE:
         return False
     if body.similar or body.diversity or body.banned or body.exclude or body.boosts:
         return False
-    loaded = answers.find(state.shelf.models, body.model)
+    loaded = answers.find(models, body.model)
     items = [pair.item for pair in body.pairs]
     return bool((loaded.model.catalog_.items.numbers(items, missing="negative") >= 0).all())
 

@@ -64,6 +64,11 @@ class Loaded:
         return [None] * len(explanations) if self._rounded is None else self._rounded[explanations].tolist()
 
     @cached_property
+    def digest(self) -> str:
+        """What the log calls this model."""
+        return self.model.digest()
+
+    @cached_property
     def _rounded(self) -> NDArray[np.float64] | None:
         return None if self.sentiment is None else self.sentiment.astype(np.float64).round(2)
 

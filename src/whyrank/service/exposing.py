@@ -1,0 +1,153 @@
+"""Between an answer and whoever asked: the arm of an experiment before it is made, the log after it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from fastapi import Request
+from pydantic_core import to_json
+
+from whyrank.online import ab
+from whyrank.online.assignment import NO_REASONS, Arm, Experiment
+from whyrank.online.store import WAIT, Store
+from whyrank.online.writer import Exposure, QueueFull, Writer, new_id
+from whyrank.service.problems import Problem, forbidden, store_busy
+from whyrank.service.schemas import ExplainMany, Shown
+from whyrank.service.settings import Settings
+from whyrank.service.shelf import Loaded
+
+Route = Literal["explain", "recommend", "pairs"]
+Slate = list[dict[str, object]]
+NOT_OPTIONS = {"user", "item", "pairs", "log", "durable", "experiment", "model"}
+PLACE = {"explain": "results", "recommend": "recommendations"}
+
+
+class Asked(NamedTuple):
+    """A request as it is answered."""
+
+    route: Route
+    body: Any  # of the request, with model and options of the arm
+    models: dict[str, Loaded]
+    logs: bool
+    experiment: Experiment | None
+    arm: Arm | None
+
+
+@dataclass
+class Exposing:
+    """Experiments that run, and the way into the store; one for each worker."""
+
+    settings: Settings
+    store: Store
+    writer: Writer
+    experiments: dict[str, Experiment] = field(default_factory=dict)
+
+    def refresh(self) -> None:
+        """Read the experiments anew."""
+        self.experiments = {each.name: each for each in ab.listed(self.store)}
+
+    def asked(self, request: Request, route: Route, body: Shown, models: dict[str, Loaded]) -> Asked:
+        """Which arm answers a request, and whether the answer is logged."""
+        wants = bool(body.log or body.durable or body.experiment)
+        if wants and "log" not in request.scope.get("whyrank.scopes", ("log",)):
+            raise forbidden("log")
+        experiment, arm = self._arm(body)
+        if arm is not None and arm.model == NO_REASONS and route == "pairs":
+            raise Problem("invalid-request", 422, f"arm {arm.name} shows no reasons, and pairs are made of them")
+        logs = body.log if body.log is not None else (self.settings.log or arm is not None or body.durable)
+        if arm is None:
+            return Asked(route, body, models, logs, None, None)
+        changed = dict(arm.options) | ({} if arm.model == NO_REASONS else {"model": arm.model})
+        return Asked(route, body.model_copy(update=changed), models, logs, experiment, arm)
+
+    async def shown(self, asked: Asked, document: dict[str, Any]) -> None:
+        """Mark an answer with its arm and its exposures, and log them."""
+        if asked.experiment is not None and asked.arm is not None:
+            document |= {"experiment": asked.experiment.name, "arm": asked.arm.name}
+            if asked.arm.model == NO_REASONS:
+                _take_reasons_off(asked.route, document)
+        if not asked.logs:
+            return
+        try:
+            waiting = self.writer.put(self._exposures(asked, document), durable=asked.body.durable)
+        except QueueFull:
+            raise Problem("overloaded", 503, "too many exposures wait for the store", {"Retry-After": "1"}) from None
+        if waiting is not None:
+            await _done(waiting)
+
+    def _arm(self, body: Shown) -> tuple[Experiment | None, Arm | None]:
+        """The experiment that a request belongs to, and the arm of its user."""
+        name = body.experiment or self.settings.experiment
+        users = {pair.user for pair in body.pairs} if isinstance(body, ExplainMany) else {body.user}  # type: ignore[attr-defined]
+        personal, model = body.personal, body.model  # type: ignore[attr-defined]
+        if body.experiment is None and (model is not None or len(users) > 1 or not personal):
+            return None, None
+        if name is None:
+            return None, None
+        if body.experiment is not None and not personal:
+            raise Problem("invalid-request", 422, "an experiment needs the user; leave out personal or experiment")
+        if model is not None:
+            raise Problem("invalid-request", 422, "the experiment decides which model answers; leave out model")
+        if len(users) > 1:
+            raise Problem("invalid-request", 422, "an experiment decides for one user; ask for one at a time")
+        experiment = self.experiments.get(name)
+        if experiment is None:
+            if body.experiment is None:
+                return None, None  # the service was started before the experiment was created
+            raise Problem("unknown-experiment", 404, f"no experiment {name!r} here")
+        if experiment.stopped is not None:
+            return None, None
+        return experiment, experiment.arm_of(next(iter(users)))
+
+    def _exposures(self, asked: Asked, document: dict[str, Any]) -> list[Exposure]:
+        """The lists of an answer, each marked with the id that it is logged under."""
+        loaded, body, now = asked.models[document["model"]], asked.body, int(time.time())
+        options = to_json(body.model_dump(exclude_defaults=True, exclude=NOT_OPTIONS)).decode()
+        named = asked.experiment and asked.experiment.name, asked.arm and asked.arm.name
+        anonymous = not body.personal and asked.arm is None
+        made = []
+        for part, user, slate in _slates(asked, document):
+            part["exposure"] = new_id()
+            head = (part["exposure"], now, "" if anonymous else user, asked.route, loaded.id, loaded.digest)
+            made.append(Exposure(*head, *named, options, to_json(slate).decode()))
+        return made
+
+
+def _slates(asked: Asked, document: dict[str, Any]) -> list[tuple[dict[str, Any], str, Slate]]:
+    """What was shown, list by list: the part of the answer that holds a list, its user, and its reasons in order."""
+    if asked.route == "pairs":
+        listed = [_entry(pair["item"], pair["reason"]) for pair in document["pairs"]]
+        return [(document, document["user"], listed)] if listed else []
+    found = []
+    for part in document[PLACE[asked.route]]:
+        if part.get("status") == "unknown_item":
+            continue
+        item = part["item"]
+        slate = [_entry(item, reason) for reason in part["reasons"]] or [{"i": item, "e": None, "p": 1.0}]
+        found.append((part, part.get("user") or document["user"], slate))
+    return found
+
+
+def _entry(item: str, reason: dict[str, Any]) -> dict[str, object]:
+    return {"i": item, "e": reason["explanation"], "p": reason.get("propensity", 1.0)}
+
+
+def _take_reasons_off(route: Route, document: dict[str, Any]) -> None:
+    """The answer of the arm without reasons; it took as long as the others, so that only the reasons differ."""
+    document["compare"] = None
+    for part in document[PLACE[route]]:
+        part["reasons"] = []
+        if part.get("status") == "ok":
+            part["status"] = "no_reason"
+
+
+async def _done(waiting: Future[None]) -> None:
+    """Wait until exposures are on disk."""
+    try:
+        await asyncio.wait_for(asyncio.wrap_future(waiting), WAIT)
+    except TimeoutError:
+        raise store_busy() from None
