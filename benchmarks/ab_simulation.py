@@ -9,6 +9,8 @@ has more clicks; a test is covered if the truth is inside the intervals at all o
 For comparison the share of false alarms of a usual 95% interval (z-test at every look) is printed.
 """
 
+# ruff: noqa: NPY002 - kernels have the older functions only
+
 from __future__ import annotations
 
 import argparse

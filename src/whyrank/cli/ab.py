@@ -52,9 +52,7 @@ def create_command(
     with _opened(store) as opened:
         _show(ab.create(opened, experiment), json)
     if not json:
-        note(
-            f'next: ask with "experiment": "{name}", or whyrank serve --experiment {name}; then whyrank ab results {name}'
-        )
+        note(f'next: ask with "experiment": "{name}", or serve --experiment {name}; then whyrank ab results {name}')
 
 
 @ab_app.command("list", epilog="Example: `whyrank ab list`")
@@ -136,9 +134,8 @@ def _print_results(found: Results) -> None:
     from whyrank.online.results import ARMS, COMPARED, arm_row, compared_row
 
     print_text(found.verdict)
-    parts = [(ARMS, [arm_row(each) for each in found.arms])]
-    parts.append((COMPARED, [compared_row(each) for each in (*found.comparisons, *found.guardrails, *found.others)]))
-    for header, rows in parts:
+    compared = [compared_row(each) for each in (*found.comparisons, *found.guardrails, *found.others)]
+    for header, rows in ((list(ARMS), [arm_row(each) for each in found.arms]), (list(COMPARED), compared)):
         table = Table()
         for at, column in enumerate(header):
             table.add_column(column, justify="right" if at else "left")

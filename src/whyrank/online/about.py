@@ -6,6 +6,7 @@ import html
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whyrank.errors import ParameterError
 from whyrank.models import Model, parameters
@@ -124,7 +125,7 @@ def about(model: Model, *, seed: int = 0) -> About:
 NOT_RULES = ("exclude", "banned", "boosts", "mu")
 
 
-def _spread(row: np.ndarray, values: np.ndarray) -> float:  # type: ignore[type-arg]
+def _spread(row: NDArray[np.int64], values: NDArray[np.float32]) -> float:
     """The mean absolute deviation of values from the mean of their pair."""
     counts = np.maximum(np.bincount(row), 1)
     means = np.bincount(row, values) / counts

@@ -148,7 +148,7 @@ class Log:
 
 
 def _typed(
-    table: pl.DataFrame, kinds: Mapping[str, type[pl.DataType]], name: str, defaults: Mapping[str, object]
+    table: pl.DataFrame, kinds: Mapping[str, type[pl.DataType]], name: str, defaults: Mapping[str, float | None]
 ) -> pl.DataFrame:
     """The columns of a table of the log, in order and with their types."""
     columns = []

@@ -209,8 +209,9 @@ def _of_event(
 
 
 def _comparison(name: str, against: str, event: str, found: Compared) -> Comparison:
-    low, high = float(found.low), float(found.high)
-    return Comparison(name, against, event, *(_number(each) for each in found), low > 0 or high < 0)
+    difference, low, high, uplift, uplift_low, uplift_high = (_number(each) for each in found)
+    decided = bool(found.low > 0 or found.high < 0)
+    return Comparison(name, against, event, difference, low, high, uplift, uplift_low, uplift_high, decided)
 
 
 def verdict(
@@ -258,7 +259,8 @@ def _amount(found: Comparison, level: float) -> str:
         digits = 1
     direction = "more" if value >= 0 else "fewer"
     bounds = " to ".join(f"{100 * each:+.{digits}f}{unit}" for each in (low, high))
-    return f"{found.arm} gets {abs(100 * value):.{digits}f}{unit} {direction} {noun}{per} than {found.against} ({level:.0%}: {bounds})"
+    amount = f"{abs(100 * value):.{digits}f}{unit} {direction} {noun}{per}"
+    return f"{found.arm} gets {amount} than {found.against} ({level:.0%}: {bounds})"
 
 
 def _number(value: object) -> float | None:

@@ -1,4 +1,4 @@
-"""Where exposures, feedback, experiments and studies are stored: SQLite (write-ahead log, synced on every commit) or PostgreSQL."""
+"""Where exposures, events, experiments and studies are stored: SQLite (synced on every commit) or PostgreSQL."""
 
 from __future__ import annotations
 

@@ -60,8 +60,9 @@ class Writer:
 
     def __init__(self, store: Store, counts: Counts, say: Callable[[str], None] = lambda text: None) -> None:
         self._store, self._counts, self._say = store, counts, say
-        kinds = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
-        self._insert = kinds[store.engine.dialect.name](exposures).on_conflict_do_nothing(index_elements=["id"])
+        on_postgres = store.engine.dialect.name == "postgresql"
+        insert = postgresql.insert(exposures) if on_postgres else sqlite.insert(exposures)
+        self._insert = insert.on_conflict_do_nothing(index_elements=["id"])
         self._queue: deque[Put] = deque()
         self._queued = self._urgent = 0  # exposures, and of the puts those that somebody waits for
         self._ending = self._busy = False

@@ -107,7 +107,7 @@ class Exposing:
         """The lists of an answer, each marked with the id that it is logged under."""
         loaded, body, now = asked.models[document["model"]], asked.body, int(time.time())
         options = to_json(body.model_dump(exclude_defaults=True, exclude=NOT_OPTIONS)).decode()
-        named = asked.experiment and asked.experiment.name, asked.arm and asked.arm.name
+        named = document.get("experiment"), document.get("arm")
         anonymous = not body.personal and asked.arm is None
         made = []
         for part, user, slate in _slates(asked, document):
