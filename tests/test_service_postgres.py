@@ -14,8 +14,8 @@ import pytest
 
 from whyrank.errors import ParameterError
 from whyrank.online import events
-from whyrank.service import study, study_results
 from whyrank.online.store import Store
+from whyrank.service import study, study_results
 from whyrank.service.study_cases import Case
 
 
