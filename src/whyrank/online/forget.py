@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from whyrank.atomic import sole_writer
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
-from whyrank.data.people import People
+from whyrank.data.people import TEXTS, People
 from whyrank.data.ratings import ANY
 from whyrank.data.split import Split, is_split, read_splits, write_splits
 from whyrank.data.triplets import Triplets
@@ -117,6 +117,9 @@ def forget_model(folder: Path, user: str, fitted_to: Sequence[Triplets] = ()) ->
         recounted = next(filter(None, (_recounted(catalog, number, each) for each in fitted_to)), None)
         counted, note = (_unlinked(catalog, number), UNLINKED) if recounted is None else (recounted, RECOUNTED)
         digest = hashlib.sha256(f"{model.data_digest_} without somebody".encode()).hexdigest()
+        # A column that was filtered still holds all of its bytes, and would be saved with them.
+        quotes = pl.DataFrame({column.name: column.to_list() for column in counted.people.quotes}, TEXTS)
+        counted = replace(counted, people=replace(counted.people, quotes=quotes))
         names = catalog.users.ids.to_list()
         names[number] = tombstone()
         users = Vocabulary(pl.Series(catalog.users.ids.name, names, pl.String), catalog.users.kind)
