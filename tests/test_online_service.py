@@ -52,7 +52,7 @@ def test_an_answer_is_logged_as_it_was_given(client: TestClient, world: World, u
     ]
     assert log.exposures["model"][0] == client.app.app.state.whyrank.shelf.models["toy"].digest
     export = checked(client.get(f"/v1/users/{world.user}/export"), schemas_online.ExportAnswer)
-    assert export["exposures"][0]["options"] == {"n": 3, "grounded": False, "specificity": 0.1}
+    assert export["exposures"][0]["options"] == {"grounded": False, "n": 3, "specificity": 0.1}
 
 
 def test_lists_of_every_route_are_logged_and_others_are_not(client: TestClient, world: World, url: str) -> None:

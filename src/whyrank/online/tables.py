@@ -14,7 +14,7 @@ exposures = sa.Table(
     "whyrank_exposure",
     metadata,
     sa.Column("id", sa.Text, primary_key=True),  # rises with time, so that an index grows at its end
-    sa.Column("time", sa.BigInteger, nullable=False, index=True),
+    sa.Column("time", sa.BigInteger, nullable=False),
     sa.Column("user", sa.Text, nullable=False, index=True),
     sa.Column("route", sa.Text, nullable=False),
     sa.Column("served", sa.Text, nullable=False),  # the id of the model in the service
@@ -31,7 +31,7 @@ events = sa.Table(
     sa.Column(
         "key", sa.Text, unique=True
     ),  # chosen by the client, or made of the exposure, so that a retry counts once
-    sa.Column("time", sa.BigInteger, nullable=False, index=True),
+    sa.Column("time", sa.BigInteger, nullable=False),
     sa.Column("event", sa.Text, nullable=False),
     sa.Column("exposure", sa.Text, index=True),
     sa.Column("position", sa.Integer),

@@ -18,7 +18,7 @@ from whyrank.online.tables import exposures
 
 QUEUED = 100_000  # exposures that wait at most; more are refused
 BATCH = 1000  # rows of one transaction
-GATHER = 0.02  # seconds in which further exposures may join those that nobody waits for
+GATHER = 0.1  # seconds in which further exposures may join those that nobody waits for
 AGAIN = 1.0  # seconds until a store that failed is tried again
 PASSING = (sa.exc.OperationalError, sa.exc.TimeoutError, sa.exc.InterfaceError)  # a lock, a full disk, no server
 

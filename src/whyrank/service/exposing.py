@@ -106,7 +106,8 @@ class Exposing:
     def _exposures(self, asked: Asked, document: dict[str, Any]) -> list[Exposure]:
         """The lists of an answer, each marked with the id that it is logged under."""
         loaded, body, now = asked.models[document["model"]], asked.body, int(time.time())
-        options = to_json(body.model_dump(exclude_defaults=True, exclude=NOT_OPTIONS)).decode()
+        given = {name: getattr(body, name) for name in sorted(body.model_fields_set) if name not in NOT_OPTIONS}
+        options = to_json(given).decode()
         named = document.get("experiment"), document.get("arm")
         anonymous = not body.personal and asked.arm is None
         made = []
