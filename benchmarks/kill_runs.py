@@ -4,8 +4,8 @@
 
 Commands that write: after every kill the output is the old one or the new one, whole; in the end it is what an
 undisturbed run writes, and nothing else is left beside it. The service: every event that was acknowledged is there
-after the restart, and after the client has sent the others again every event is there once. With `--log`, every exposure
-that the client asked to be durable and was answered is there once, and what was done with it. Workers of a service: one
+after the restart, and after the client has sent the others again every event is there once. With `--log`, every list
+that was durably answered is there once, and what was done with it. Workers of a service: one
 of two or both are killed, while slow clients hold a hundred connections; each is replaced, reasons are given again, and
 no acknowledged event is lost.
 """

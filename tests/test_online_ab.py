@@ -36,6 +36,8 @@ def test_shares_are_met_and_arms_do_not_depend_on_the_ramp() -> None:
         assert inside >= before
         assert abs(len(inside) / len(USERS) - ramp) < 0.05
         assert all(arms[user] == test.arm_of(user) for user in inside)
+        first = sum(arms[user] == test.arms[0] for user in inside)  # also among the first who take part
+        assert abs(first - len(inside) / 2) <= 2 * math.sqrt(len(inside))
         before = inside
 
 

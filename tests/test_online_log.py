@@ -218,11 +218,10 @@ def test_a_locked_store_delays_exposures_and_fails_those_who_wait(
 ) -> None:
     monkeypatch.setattr(writer, "AGAIN", 0.01)
     monkeypatch.setattr(writer, "QUEUED", 3)
+    monkeypatch.setattr("whyrank.online.store.WAIT", 0.01)
     told = threading.Event()
-    with store.engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA busy_timeout=1")
     counted = Counted()
-    other = Store(f"{store.url}?timeout=0").create()
+    other = Store(store.url).create()
     lock = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
     lock.execute("BEGIN IMMEDIATE")
     made = Writer(other, counted, lambda problem: told.set())

@@ -134,7 +134,8 @@ def _print_results(found: Results) -> None:
     from whyrank.online.results import ARMS, COMPARED, arm_row, compared_row
 
     print_text(found.verdict)
-    compared = [compared_row(each) for each in (*found.comparisons, *found.guardrails, *found.others)]
+    known = [each for each in found.others if each.difference is not None]
+    compared = [compared_row(each) for each in (*found.comparisons, *found.guardrails, *known)]
     for header, rows in ((list(ARMS), [arm_row(each) for each in found.arms]), (list(COMPARED), compared)):
         table = Table()
         for at, column in enumerate(header):

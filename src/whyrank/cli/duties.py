@@ -49,7 +49,7 @@ def forget_command(
         print_json(receipt.as_dict())
         return
     if receipt.store is not None:
-        print_text("store: " + ", ".join(f"{count:,} {name}" for name, count in receipt.store.items()))
+        print_text("store: " + ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in receipt.store.items()))
     for each in receipt.folders:
         removed = ", ".join(f"{count:,} {name}" for name, count in each.removed.items())
         print_text(f"{each.folder} ({each.kind}): {removed or each.note or 'not in it'}")

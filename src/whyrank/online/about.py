@@ -57,7 +57,14 @@ class About:
                 ],
             ),
             ("What decides the order, and how much", weighs or ["The order does not differ between people or items."]),
-            ("Which reasons may be shown", [f"{text} (`{name}`: {value})" for name, value, text in self.options]),
+            (
+                "Which reasons may be shown, unless a request asks for something else",
+                [
+                    *(f"{text} (`{name}`: {value})" for name, value, text in self.options),
+                    "A request can leave reasons out (`exclude`, `banned`) or add to their scores (`boosts`); none of "
+                    "this is done by itself.",
+                ],
+            ),
             ("Settings of the method", [f"`{name}`: {value}" for name, value in self.parameters.items()]),
             (
                 "What you can change",
@@ -65,7 +72,6 @@ class About:
                     "Ask for answers that use nothing of you: `personal: false` ranks by the item and popularity only.",
                     "Ask for what is stored of you, and have it erased: `GET /v1/users/{id}/export`, "
                     "`DELETE /v1/users/{id}`.",
-                    "Nobody can pay for a place in the order.",
                 ],
             ),
         ]

@@ -92,11 +92,11 @@ def forget(
     Raises:
         DataError, ArtifactError: something that is named is not what it should be; what came before it is erased.
     """
+    stored = None if store is None else erase(store, user)
     named = [Path(each) for each in data]
     fitted_to = _training_data(named)
     folders = [forget_model(Path(each), user, fitted_to) for each in models]
     folders += [forget_data(each, user) for each in named]
-    stored = None if store is None else erase(store, user)
     salt = secrets.token_hex(16)
     return Receipt(secrets.token_hex(8), int(time.time()), salt, _hashed(salt, user), stored, tuple(folders))
 

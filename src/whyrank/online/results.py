@@ -82,7 +82,8 @@ class Results:
     def markdown(self) -> str:
         """A page: the sentence, the arms, and every comparison."""
         shown = [f"# Experiment {self.experiment}", self.verdict, _table(ARMS, [arm_row(each) for each in self.arms])]
-        for title, rows in (("Metric", self.comparisons), ("Guardrails", self.guardrails), ("Others", self.others)):
+        known = [each for each in self.others if each.difference is not None]
+        for title, rows in (("Metric", self.comparisons), ("Guardrails", self.guardrails), ("Others", known)):
             if rows:
                 shown += [f"## {title}", _table(COMPARED, [compared_row(each) for each in rows])]
         return "\n\n".join([*shown, "\n".join(f"- {each}" for each in self.notes())]) + "\n"
@@ -93,9 +94,7 @@ class Results:
         told = "ALARM: not by chance" if self.ratio.alarm else "as expected"
         found = ", ".join(f"{each.users:,}" for each in self.arms)
         notes = [f"users per arm: {found}; expected {expected}: {told}"]
-        notes.append(
-            f"intervals ({self.level:.0%}) take users as units and hold at all times: look as often as you like"
-        )
+        notes.append(f"intervals ({self.level:.0%}) take users as units and hold however often you look")
         if self.adjusted > 0:
             notes.append(f"behaviour before the experiment takes off {self.adjusted:.0%} of the variance (CUPED)")
         if self.mixed:

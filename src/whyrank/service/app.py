@@ -7,7 +7,7 @@ import contextlib
 import gc
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 
 import anyio
@@ -92,7 +92,7 @@ async def _life(app: FastAPI, settings: Settings, measures: Measures) -> AsyncIt
         if not settings.study_only:
             writer = Writer(store, measures, lambda problem: log.error(STORE_FAILED, problem))
             state.exposing = Exposing(settings, store, writer)
-            await state.reading(state.exposing.refresh)
+            await _refresh_experiments(state)
             state.models = await asyncio.to_thread(_shelf, settings, measures)
             measures.models.set(len(state.shelf.models))
             state.cases = Cases(settings.split, settings.split_number) if settings.split else None
@@ -125,13 +125,25 @@ async def _look_after_store(state: State) -> None:
     erased, days = -RETAINED, state.settings.retain_days
     while True:
         await asyncio.sleep(EXPERIMENTS)
-        try:
-            await state.reading(state.exposing.refresh)
-            if days is not None and time.monotonic() - erased >= RETAINED:
-                erased = time.monotonic()
+        await _refresh_experiments(state)
+        if days is not None and time.monotonic() - erased >= RETAINED:
+            erased = time.monotonic()
+            with _told():
                 await state.writing(partial(retain, state.store, days))
-        except Exception as error:  # a store that does not answer: the next look may find it
-            log.error(STORE_FAILED, first_line(getattr(error, "orig", None) or error))
+
+
+async def _refresh_experiments(state: State) -> None:
+    with _told():
+        await state.reading(state.exposing.refresh)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """A store that does not answer is a line in the log: the next look may find it, and reasons need none."""
+    try:
+        yield
+    except Exception as error:
+        log.error(STORE_FAILED, first_line(getattr(error, "orig", None) or error))
 
 
 def _shelf(settings: Settings, measures: Measures) -> Shelf:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -115,9 +116,10 @@ async def forget_user(request: Request, id: IdPath) -> Response:
     state = state_of(request)
     await anyio.to_thread.run_sync(state.exposing.writer.flush)
     folders = {each.folder.resolve() for each in state.shelf.models.values()}
-    erased = await state.writing(partial(forget, id, store=state.store, models=sorted(folders)))
+    stored = await state.writing(partial(erasure.erase, state.store, id))
+    made = await anyio.to_thread.run_sync(partial(forget, id, models=sorted(folders)), limiter=state.threads)
     await anyio.to_thread.run_sync(state.shelf.refresh, limiter=state.threads)
-    return answer(erased.as_dict())
+    return answer(replace(made, store=stored).as_dict())
 
 
 async def _changed(state: State, work: Any, status: int = 200) -> Response:

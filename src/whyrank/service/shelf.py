@@ -76,6 +76,7 @@ class Loaded:
         """Do now what the first requests would wait for: prepare the search, load compiled kernels."""
         zero = np.zeros(1, np.int32)
         self.model.search()
+        assert self.digest
         assert self._rounded is None or len(self._rounded)
         pair = [(self.model.catalog_.users.ids[0], self.model.catalog_.items.ids[0])]
         for options in (Options(), Options.plain(), Options.plain(specificity=0.1)):
