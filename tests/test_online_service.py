@@ -88,6 +88,17 @@ def test_by_setting_everything_is_logged_but_what_asks_not_to_be(world: World, u
     assert sorted(Log.read(url).exposures["user"].unique()) == ["", world.user]  # the end of a service writes all
 
 
+def test_reasons_are_given_where_the_log_is_full(
+    client: TestClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whyrank.online.writer.QUEUED", 0)
+    answer = client.post("/v1/explain", json=pair(world, log=True))
+    assert answer.status_code == 200
+    assert "exposure" not in answer.json()["results"][0]
+    assert client.post("/v1/explain", json=pair(world, durable=True)).status_code == 503
+    assert "whyrank_exposures_failed_total 2.0" in client.get("/metrics").text
+
+
 def test_answers_that_are_not_personal_are_those_of_somebody_unknown(client: TestClient, world: World) -> None:
     for path, body in (("explain", pair(world)), ("recommend", {"user": world.user}), ("pairs", {"user": world.user})):
         theirs = client.post(f"/v1/{path}", json={**body, "user": "nobody knows"}).json()

@@ -22,6 +22,7 @@ from whyrank.service.shelf import Loaded
 
 Route = Literal["explain", "recommend", "pairs"]
 Slate = list[dict[str, object]]
+Listed = tuple[dict[str, Any], str, Slate]
 NOT_OPTIONS = {"user", "item", "pairs", "log", "durable", "experiment", "model"}
 PLACE = {"explain": "results", "recommend": "recommendations"}
 
@@ -72,10 +73,15 @@ class Exposing:
                 _take_reasons_off(asked.route, document)
         if not asked.logs:
             return
+        lists = _slates(asked, document)
         try:
-            waiting = self.writer.put(self._exposures(asked, document), durable=asked.body.durable)
-        except QueueFull:
-            raise Problem("overloaded", 503, "too many exposures wait for the store", {"Retry-After": "1"}) from None
+            waiting = self.writer.put(self._exposures(asked, document, lists), durable=asked.body.durable)
+        except QueueFull:  # reasons need no store: they are given, but not as something that was logged
+            if asked.body.durable:
+                raise store_busy() from None
+            for part, _, _ in lists:
+                del part["exposure"]
+            return
         if waiting is not None:
             await _done(waiting)
 
@@ -103,7 +109,7 @@ class Exposing:
             return None, None
         return experiment, experiment.arm_of(next(iter(users)))
 
-    def _exposures(self, asked: Asked, document: dict[str, Any]) -> list[Exposure]:
+    def _exposures(self, asked: Asked, document: dict[str, Any], lists: list[Listed]) -> list[Exposure]:
         """The lists of an answer, each marked with the id that it is logged under."""
         loaded, body, now = asked.models[document["model"]], asked.body, int(time.time())
         given = {name: getattr(body, name) for name in sorted(body.model_fields_set) if name not in NOT_OPTIONS}
@@ -111,14 +117,14 @@ class Exposing:
         named = document.get("experiment"), document.get("arm")
         anonymous = not body.personal and asked.arm is None
         made = []
-        for part, user, slate in _slates(asked, document):
+        for part, user, slate in lists:
             part["exposure"] = new_id()
             head = (part["exposure"], now, "" if anonymous else user, asked.route, loaded.id, loaded.digest)
             made.append(Exposure(*head, *named, options, to_json(slate).decode()))
         return made
 
 
-def _slates(asked: Asked, document: dict[str, Any]) -> list[tuple[dict[str, Any], str, Slate]]:
+def _slates(asked: Asked, document: dict[str, Any]) -> list[Listed]:
     """What was shown, list by list: the part of the answer that holds a list, its user, and its reasons in order."""
     if asked.route == "pairs":
         listed = [_entry(pair["item"], pair["reason"]) for pair in document["pairs"]]
