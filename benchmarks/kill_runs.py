@@ -4,7 +4,8 @@
 
 Commands that write: after every kill the output is the old one or the new one, whole; in the end it is what an
 undisturbed run writes, and nothing else is left beside it. The service: every event that was acknowledged is there
-after the restart, and after the client has sent the others again every event is there once. Workers of a service: one
+after the restart, and after the client has sent the others again every event is there once. With `--log`, every list
+that was durably answered is there once, and what was done with it. Workers of a service: one
 of two or both are killed, while slow clients hold a hundred connections; each is replaced, reasons are given again, and
 no acknowledged event is lost.
 """
@@ -46,7 +47,7 @@ if __name__ == "__main__":
     main()
 """
 COMMAND = [sys.executable, "-c", START]
-NAMES = ["fit", "mine", "explain", "experiment", "serve", "workers"]
+NAMES = ["fit", "mine", "explain", "experiment", "serve", "log", "workers"]
 
 
 @dataclass(frozen=True)
@@ -296,6 +297,52 @@ def kill_service(world: Path, kills: int, rng: random.Random) -> Tally:
     return tally
 
 
+def shown(url: str) -> str:
+    """Ask for reasons that are logged durably, click on them, and return the exposure when both are acknowledged."""
+    body = json.dumps({"user": "u000001", "item": "i00001", "grounded": False, "durable": True}).encode()
+    request = urllib.request.Request(f"{url}v1/explain", body, {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as response:
+        exposure: str = json.load(response)["results"][0]["exposure"]
+    body = json.dumps({"events": [{"exposure": exposure, "event": "clicked", "position": 1}]}).encode()
+    request = urllib.request.Request(f"{url}v1/feedback", body, {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60):
+        return exposure
+
+
+def kill_log(world: Path, kills: int, rng: random.Random) -> Tally:
+    """Kill the service while exposures and clicks are logged, as often, and look for them after every kill."""
+    from whyrank.online.log import Log
+
+    tally, begin = Tally("serve --log"), time.perf_counter()
+    (world / "store.db").unlink(missing_ok=True)
+    acknowledged: list[str] = []
+    while tally.kills < kills:
+        with service(world, "--log") as (url, process):
+            tally.resumed += bool(acknowledged)
+
+            def client(url: str = url) -> None:
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    while True:  # until the kill cuts off a request, or the answer to one
+                        acknowledged.append(shown(url))
+
+            clients = [threading.Thread(target=client) for _ in range(4)]
+            for each in clients:
+                each.start()
+            time.sleep(rng.uniform(0, 0.5))
+            process.kill()
+            for each in clients:
+                each.join()
+            tally.kills += 1
+        log = Log.read(f"sqlite:///{world}/store.db")  # refuses positions of an exposure that are there twice
+        assert set(acknowledged) <= set(log.exposures["exposure"]), "an exposure was lost"
+        clicked = log.events["exposure"].to_list()
+        assert set(acknowledged) <= set(clicked), "a click was lost"
+        assert len(clicked) == len(set(clicked)), "a click was doubled"
+    tally.name += f" ({len(acknowledged):,} acknowledged of {log.lists:,} exposures)"
+    tally.seconds = time.perf_counter() - begin
+    return tally
+
+
 def workers_of(process: subprocess.Popen[str]) -> set[int]:
     """Process ids of the workers of a service."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
@@ -384,6 +431,8 @@ def main() -> None:
                 print(kill_command(work, world, arguments.kills, rng).row(), flush=True)
         if "serve" in chosen:
             print(kill_service(world, arguments.kills, random.Random(f"{arguments.seed} serve")).row(), flush=True)
+        if "log" in chosen:
+            print(kill_log(world, arguments.kills, random.Random(f"{arguments.seed} log")).row(), flush=True)
         if "workers" in chosen:
             print(kill_workers(world, arguments.kills, random.Random(f"{arguments.seed} workers")).row(), flush=True)
 

@@ -42,7 +42,7 @@ def checked(response: object, shape: type[BaseModel], status: int = 200) -> dict
     """The answer, which must be exactly what the OpenAPI document promises."""
     assert response.status_code == status, response.text
     document = response.json()
-    assert shape.model_validate(document, strict=True).model_dump() == document
+    assert shape.model_validate(document, strict=True).model_dump(exclude_unset=True) == document
     return document
 
 
@@ -376,7 +376,7 @@ def test_feedback_is_counted_and_a_retry_counts_once(world: World, tmp_path: Pat
             answer = checked(client.post("/v1/feedback", json=body), schemas_study.FeedbackStored, 201)
             assert answer == {"stored": 2 * stored, "repeated": 3 - 2 * stored}
         counts = checked(client.get("/v1/feedback"), schemas_study.FeedbackAnswer)["models"]
-    assert counts == [{"model": "pop", "shown": 1, "clicked": 1, "dismissed": 0, "helpful": 0}]
+    assert counts == [{"model": "pop", "shown": 1, "clicked": 1, "dismissed": 0, "helpful": 0, "converted": 0}]
 
 
 def test_health_metrics_and_paths_that_do_not_exist(client: TestClient) -> None:

@@ -11,10 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from test_online_log import Counted, exposure
 from whyrank.errors import ParameterError
-from whyrank.service import feedback, study, study_results
-from whyrank.service.store import Store
+from whyrank.online import ab, events
+from whyrank.online.assignment import Experiment, parse_arms
+from whyrank.online.erasure import erase, export, retain
+from whyrank.online.log import Log
+from whyrank.online.reading import latest
+from whyrank.online.store import Store
+from whyrank.online.writer import Writer
+from whyrank.service import study, study_results
 from whyrank.service.study_cases import Case
 
 
@@ -69,6 +77,50 @@ def test_workers_that_start_at_once_make_the_tables_once(url: str) -> None:
         each.close()
 
 
+def test_feedback_of_version_0_1_becomes_events_once(url: str) -> None:
+    """Six workers start at once on a database that version 0.1 made."""
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE IF EXISTS whyrank_event, whyrank_schema, whyrank_feedback CASCADE")
+        connection.exec_driver_sql(
+            "CREATE TABLE whyrank_feedback (number SERIAL PRIMARY KEY, key TEXT UNIQUE, at TEXT NOT NULL, event TEXT"
+            ' NOT NULL, "user" TEXT NOT NULL, item TEXT NOT NULL, explanation TEXT, model TEXT, rank INTEGER)'
+        )
+        row = "'k1', '2026-01-02T03:04:05Z', 'clicked', 'old', 'inn', 'quiet', 'bper', 2"
+        columns = '(key, at, event, "user", item, explanation, model, rank)'
+        connection.exec_driver_sql(f"INSERT INTO whyrank_feedback {columns} VALUES ({row})")
+    engine.dispose()
+    stores = [Store(url) for _ in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(Store.create, stores))
+    assert [each["time"] for each in export(stores[0], "old")["events"]] == [1767323045]
+    new = {"event": "clicked", "user": "old", "item": "inn"}
+    assert events.add(stores[0], [{**new, "key": "k1"}, {**new, "key": "k2"}]) == (1, 1)  # numbers go on
+    assert erase(stores[0], "old")["events"] == 2
+    for each in stores:
+        each.close()
+
+
+def test_exposures_are_written_once_and_read_as_tables(store: Store) -> None:
+    counted, one = Counted(), exposure("pam", arm="a")
+    writers = [Writer(store, counted) for _ in range(3)]
+    for each in writers:
+        waiting = each.put([one, exposure("pam")], durable=True)
+        assert waiting is not None
+        waiting.result(60)
+    for each in writers:
+        each.close()
+    events.add(store, [{"event": "clicked", "exposure": one.id, "position": 1}] * 2)
+    log = Log.read(store.url, experiment="test")
+    assert log.exposures["propensity"].to_list() == [0.5, 1.0]
+    assert log.events.select("position", "user").rows() == [(1, "pam")]
+    test = Experiment("pg", parse_arms(["a=x", "b=none"], "1:1"))
+    assert ab.found(store, ab.create(store, test).name) == test
+    assert latest(store, "test", "a", "clicked", 5)[0]["exposure"] == one.id
+    assert erase(store, "pam") == {"exposures": 4, "events": 1, "study_cases": 0}
+    assert retain(store, 1)["exposures"] == 0
+
+
 def test_a_study_goes_from_cases_to_results(store: Store) -> None:
     made = [Case(f"u{at}", f"i{at}", ["ürgent 🙂"], [f"a {at}"], [f"b {at}"]) for at in range(4)]
     id_ = study.create(store, made, a="x", b="y", n=1, people=3, ties=True, titles={"i0": "Grand"})
@@ -90,14 +142,14 @@ def test_answers_and_events_sent_at_once_count_once(store: Store) -> None:
     made = [Case("u", f"i{at}", ["t"], ["a"], ["b"]) for at in range(3)]
     id_ = study.create(store, made, a="x", b="y", n=1, people=2, agreement=1)
     people = [each["token"] for each in study.shown(store, id_)["participants"]]
-    event = {"event": "shown", "user": "u", "item": "i", "explanation": None, "model": "once", "rank": 1}
+    event = {"event": "shown", "user": "u", "item": "i", "explanation": None, "model": "once", "position": 1}
     with ThreadPoolExecutor(8) as pool:
         work = [(token, place) for token in people for place in (1, 2, 3)] * 5
         list(pool.map(lambda each: study.answer(store, each[0], each[1], "right"), work))
-        list(pool.map(lambda at: feedback.add(store, [{**event, "key": f"k{at % 3}"}]), range(24)))
+        list(pool.map(lambda at: events.add(store, [{**event, "key": f"k{at % 3}"}]), range(24)))
         list(pool.map(lambda _: study.add_participants(store, id_, 2), range(4)))
     assert study_results.results(store, id_)["answers"] == 6
-    assert [each["shown"] for each in feedback.counts(store) if each["model"] == "once"] == [3]
+    assert [each["shown"] for each in events.counts(store) if each["model"] == "once"] == [3]
     assert len(study.shown(store, id_)["participants"]) == 10
 
 

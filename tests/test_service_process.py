@@ -236,8 +236,8 @@ def test_the_study_commands_go_from_cases_to_a_file(
 ) -> None:
     import whyrank.cli.study  # noqa: F401 - registers the commands
     from whyrank.cli import main
+    from whyrank.online.store import Store
     from whyrank.service import study
-    from whyrank.service.store import Store
 
     def call(*arguments: str) -> str:
         with pytest.raises(SystemExit) as ended:

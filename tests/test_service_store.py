@@ -16,9 +16,9 @@ from starlette.testclient import TestClient
 
 from service_world import World, make_world
 from whyrank.errors import ParameterError
+from whyrank.online.store import Store
 from whyrank.service import state
 from whyrank.service.app import create_app
-from whyrank.service.store import Store
 
 TYPED = {200, 201, 404, 409, 422, 503}
 

@@ -22,9 +22,9 @@ import whyrank as wr
 from service_world import World, make_world
 from whyrank.errors import DataError, ParameterError
 from whyrank.models import load
+from whyrank.online.store import Store
 from whyrank.ranking.options import Options
 from whyrank.service import schemas_study, study, study_results
-from whyrank.service.store import Store
 from whyrank.service.study_cases import Case, sample_cases
 from whyrank.service.study_statistics import exact_interval, fleiss_kappa, winner
 

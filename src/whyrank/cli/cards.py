@@ -29,7 +29,7 @@ def card(title: str, reasons: list[Reason], *, quotes: bool = True) -> Iterator[
     if quoted is not None:
         short = textwrap.shorten(str(quoted), QUOTE, placeholder=" …")
         yield from _wrapped(f"“{short}”", "    ", "    ")
-    if any(reason.fallback for reason in reasons):
+    if any(reason.fallback == "unknown_user" for reason in reasons):
         yield "  (the user is unknown: these come from what people say about the item)"
 
 

@@ -38,7 +38,9 @@ def serve_command(
     store: StoreOption = DEFAULT_STORE,
     keys: Annotated[
         Path | None,
-        typer.Option(help="A file with the SHA-256 of one API key a line; or set WHYRANK_API_KEYS."),
+        typer.Option(
+            help="A file with a line `SHA256 name ask,log,administer` for each API key; or set WHYRANK_API_KEYS."
+        ),
     ] = None,
     unprotected: Annotated[bool, typer.Option("--open", help="Listen beyond this machine without API keys.")] = False,
     allow_host: AllowedHosts = None,
@@ -46,6 +48,15 @@ def serve_command(
     prefix: Prefix = "",
     rate: Annotated[float, typer.Option(help="Requests per second and client; 0: no limit.", min=0)] = 100.0,
     titles: Titles = None,
+    log: Annotated[
+        bool, typer.Option("--log", help="Store what is shown, also where requests do not ask for it.")
+    ] = False,
+    experiment: Annotated[
+        str | None, typer.Option(help="An experiment whose arms answer requests that name no model.")
+    ] = None,
+    retain_days: Annotated[
+        int | None, typer.Option(help="Erase exposures and events that are older; never unless given.", min=1)
+    ] = None,
     aspects: Annotated[
         Path | None,
         typer.Option(help="A table with columns id and aspect, such as a mined folder's explanations.parquet."),
@@ -63,6 +74,9 @@ def serve_command(
         titles=None if titles is None else str(titles),
         aspects=None if aspects is None else str(aspects),
         keys=read_keys(keys),
+        log=log,
+        experiment=experiment,
+        retain_days=retain_days,
         hosts=tuple(allow_host or ()),
         proxies=tuple(proxy or ()),
         prefix=prefix,

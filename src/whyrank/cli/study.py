@@ -12,7 +12,7 @@ from whyrank.cli.serve import DEFAULT_STORE, AllowedHosts, Host, Port, Prefix, P
 from whyrank.errors import ParameterError
 
 if TYPE_CHECKING:
-    from whyrank.service.store import Store
+    from whyrank.online.store import Store
 
 study_app = typer.Typer(
     help="The blind study: people choose which of two models' lists is closer to what was really said.",
@@ -181,7 +181,7 @@ def export_command(
 
 
 def _store(url: str) -> Store:
-    from whyrank.service.store import Store
+    from whyrank.online.store import Store
 
     return Store(url).create()
 

@@ -65,6 +65,7 @@ class Model:
     item_constant: ClassVar[int] = 0  # last columns of item queries that are the same for all users: a bias of items
     fitted: ClassVar[tuple[str, ...]] = ()  # names of the learned arrays, without the trailing underscore
     scores_n: ClassVar[bool] = False  # whether `bonus` is for its n best alone, of which a larger n has more
+    of_users: ClassVar[tuple[str, ...]] = ("user_factors",)  # learned arrays with a row for each user
     types: ClassVar[Mapping[str, type]] = {}  # of learned arrays that are not of float32
     uses_validation: ClassVar[bool] = False  # whether a fit looks at the validation part of a split
 

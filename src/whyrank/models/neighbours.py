@@ -64,6 +64,7 @@ class RUCF(_Neighbours):
     """Users who know the item and resemble the user, by the Jaccard index of what they say."""
 
     id = "rucf"
+    of_users = ("least",)
     summary = "revised user-based collaborative filtering"
 
     def relation(self) -> CSR:

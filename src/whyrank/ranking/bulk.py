@@ -243,7 +243,7 @@ def _counts_of_pairs(made: Made) -> tuple[int, dict[str, int], int]:
     statuses = dict(zip(odd["status"].to_list(), odd["len"].to_list(), strict=True))
     answered = pl.col("rank").is_null() | (pl.col("rank") == 1)  # one row of every pair
     counts = made.table.select(
-        pl.col("rank").count(), (answered & pl.col("fallback").is_not_null()).sum().alias("unknown")
+        pl.col("rank").count(), (answered & (pl.col("fallback") == "unknown_user")).sum().alias("unknown")
     )
     reasons, unknown = counts.collect().row(0)
     return reasons, {"ok": made.total - sum(statuses.values()), **dict(sorted(statuses.items()))}, unknown

@@ -19,7 +19,7 @@ from whyrank.kernels import columns
 from whyrank.ranking.evidence import EvidenceColumns, evidence
 from whyrank.ranking.form import Bonus, Floats, Numbers, given_mu
 from whyrank.ranking.options import Options
-from whyrank.ranking.rank import Ranked, Ranker, rank
+from whyrank.ranking.rank import Ranked, Ranker, fallback_of, rank, user_numbers
 from whyrank.ranking.sentences import Templates, default_templates, write_sentences
 
 Pairs: TypeAlias = pl.DataFrame | Iterable[tuple[object, object]]
@@ -73,9 +73,9 @@ class Explained:
         ]
 
     def fallbacks(self) -> list[str | None]:
-        """`unknown_user` for pairs that are answered from the item and popularity alone."""
-        numbers = zip(self.users.tolist(), self.items.tolist(), strict=True)
-        return ["unknown_user" if user < 0 <= item else None for user, item in numbers]
+        """Why pairs are answered from the item and popularity alone: `unknown_user`, or `not_personal` as asked for."""
+        why, numbers = fallback_of(self.options), zip(self.users.tolist(), self.items.tolist(), strict=True)
+        return [why if user < 0 <= item else None for user, item in numbers]
 
     def sentences(self) -> list[str] | pl.Series:
         """A sentence for each reason."""
@@ -128,7 +128,7 @@ def explain(
     which takes longest.
     """
     catalog, (user_ids, item_ids) = model.catalog_, pair_ids(pairs)
-    users = catalog.users.numbers(user_ids, missing="negative")
+    users = user_numbers(catalog, user_ids, options or Options())
     items = catalog.items.numbers(item_ids, missing="error" if on_unknown == "raise" else "negative")
     return explained(
         model,

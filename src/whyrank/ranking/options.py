@@ -137,6 +137,7 @@ class Options:
         at_least=0,
         at_most=1,
     )
+    personal: bool = _option(True, "switch", "Use what is known of the user; otherwise item and popularity only.")
     exclude: Sequence[str] = _option((), "texts", "Explanation ids that are never shown.")
     banned: Sequence[str] = _option((), "texts", "Words whose explanations are never shown.", flag="--ban")
     boosts: Mapping[str, float] = _option(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
@@ -58,6 +59,18 @@ class ItemRanker(Ranker, Protocol):
     def item_search(self) -> Search: ...
 
     def kept(self, key: object, make: Callable[[], Kept]) -> Kept: ...
+
+
+def user_numbers(catalog: Catalog, users: Sequence[str] | pl.Series, options: Options) -> Numbers:
+    """Users by number; -1 for those who are unknown, and for all where the answer is not to be personal."""
+    if not options.personal:
+        return np.full(len(users), -1, np.int32)
+    return catalog.users.numbers(users, missing="negative")
+
+
+def fallback_of(options: Options) -> str:
+    """What an answer without the user's part is marked with."""
+    return "unknown_user" if options.personal else "not_personal"
 
 
 def check_count(n: int) -> None:

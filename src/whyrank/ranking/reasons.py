@@ -41,7 +41,7 @@ class Reason:
     aspect: str | None  # what it is about
     polarity: int  # 1: speaks for the item, -1: against it, 0: neither, or unknown
     quotes: list[dict[str, object]]  # what people wrote: text, source, time; never who
-    fallback: str | None  # "unknown_user": ranked by the item and popularity alone
+    fallback: str | None  # unknown_user, not_personal: ranked by the item and popularity alone
 
     def as_dict(self) -> dict[str, object]:
         values: dict[str, object] = {name: getattr(self, name) for name in Reason.__slots__}

@@ -21,11 +21,13 @@ from whyrank.ranking.rank import (
     check_count,
     check_mu,
     chosen_items,
+    fallback_of,
     grounded_candidates,
     item_queries,
     rank,
     rank_items,
     seen_by,
+    user_numbers,
 )
 from whyrank.ranking.reasons import Reason, reasons
 from whyrank.ranking.request import Candidates
@@ -41,7 +43,7 @@ class Recommendation:
     item: str
     score: float
     reasons: list[Reason]
-    fallback: str | None = None  # "unknown_user": by what is left of scores without the user
+    fallback: str | None = None  # unknown_user, not_personal: by what is left of scores without the user
 
     def as_dict(self) -> dict[str, object]:
         return vars(self) | {"reasons": [each.as_dict() for each in self.reasons]}
@@ -70,7 +72,7 @@ def recommend(
 ) -> list[Recommendation]:
     """The paper's two steps: the best items, then the best reasons for each; for an unknown user without their part."""
     check_count(n)
-    users = model.catalog_.users.numbers([user], missing="negative")
+    users = user_numbers(model.catalog_, [str(user)], options)
     ranked = rank_items(model, users, n, options=options)
     items = ranked.numbers[0][ranked.numbers[0] >= 0]
     scores = ranked.scores[0][: len(items)]
@@ -81,7 +83,7 @@ def recommend(
         lists = rank(model, repeated, items, how_many, options)
         named = ([str(user)] * len(ids), ids)
         found = reasons(explained(model, named, (repeated, items), lists, options, similar=True, templates=templates))
-    fallback = "unknown_user" if users[0] < 0 else None
+    fallback = fallback_of(options) if users[0] < 0 else None
     return [Recommendation(*each, fallback) for each in zip(ids, scores.tolist(), found, strict=True)]
 
 
@@ -124,7 +126,7 @@ def top_items_and_reasons(model: ItemRanker, user: object, n: int, weight: float
         raise ParameterError("pairs that are ranked together go by their scores alone; leave out diversity")
     catalog, mu = model.catalog_, given_mu(options.mu)
     allowed, boost = options.allowed(catalog), options.boost(catalog)
-    users = catalog.users.numbers([user], missing="negative")
+    users = user_numbers(catalog, [str(user)], options)
     chosen = chosen_items(catalog, options)
     item_scores = (model.item_keys() @ item_queries(model, users, chosen)[0]).astype(np.float32)
     bounds = _bounds(model, users, options.mu) if boost is None else None

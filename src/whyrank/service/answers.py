@@ -13,7 +13,7 @@ from whyrank.ranking import explain as ranking
 from whyrank.ranking.explain import Explained
 from whyrank.ranking.form import Floats, Numbers
 from whyrank.ranking.options import Options
-from whyrank.ranking.rank import rank_items
+from whyrank.ranking.rank import fallback_of, rank_items, user_numbers
 from whyrank.ranking.reasons import documents
 from whyrank.service.problems import Problem
 from whyrank.service.schemas import ExplainMany, ExplainOne, RankOptions, RecommendRequest
@@ -101,7 +101,7 @@ def recommend(models: Models, asked: RecommendRequest, options: Options) -> Answ
     first, second = choose(models, asked)
     ranker = item_ranker(models, asked.items_by, first.loaded)
     by = chosen_of(ranker, asked.mu)
-    number = int(by.model.catalog_.users.numbers([asked.user], missing="negative")[0])
+    number = int(user_numbers(by.model.catalog_, [asked.user], options)[0])
     items, scores = best_items(by.model, number, asked.n, options)
     ids = by.model.catalog_.items.terms(items).to_list()
     lists, explained = [], []
@@ -121,12 +121,12 @@ def recommend(models: Models, asked: RecommendRequest, options: Options) -> Answ
     titles = titles_of(ranker, items)
     rows = zip(ids, titles, scores.tolist(), popularity, lists[0], strict=True)
     named = ("item", "title", "score", "users", "reasons")
-    known = number >= 0 and first.model.catalog_.users.numbers([asked.user], missing="negative")[0] >= 0
+    known = number >= 0 and user_numbers(first.model.catalog_, [asked.user], options)[0] >= 0
     document = {
         **first.head,
         "items_by": ranker.id,
         "user": asked.user,
-        "fallback": None if known else "unknown_user",
+        "fallback": None if known else fallback_of(options),
         "recommendations": [{"rank": at, **dict(zip(named, row, strict=True))} for at, row in enumerate(rows, 1)],
         "compare": {**second.head, "reasons": lists[1]} if second is not None else None,
     }

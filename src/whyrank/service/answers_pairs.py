@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from whyrank.ranking.explain import explained
 from whyrank.ranking.options import Options
+from whyrank.ranking.rank import fallback_of, user_numbers
 from whyrank.ranking.recommend import top_items_and_reasons
 from whyrank.service.answers import (
     Answer,
@@ -34,11 +35,11 @@ def pairs(models: Models, asked: PairsRequest, options: Options) -> Answer:
     found = explained(model, named, (best.users, best.items), best.ranked, options, similar=asked.similar)
     columns = (best.scores.tolist(), best.item_scores.tolist(), reason_rows(chosen, found))
     rows = zip(ids, titles_of(loaded, best.items), *columns, strict=True)
-    known = model.catalog_.users.numbers([asked.user], missing="negative")[0] >= 0
+    known = user_numbers(model.catalog_, [asked.user], options)[0] >= 0
     document = {
         **chosen.head,
         "user": asked.user,
-        "fallback": None if known else "unknown_user",
+        "fallback": None if known else fallback_of(options),
         "weight": asked.weight,
         "pairs": [
             {

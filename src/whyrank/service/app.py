@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator
+import logging
+import time
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
 
 import anyio
 from fastapi import FastAPI, Request
@@ -13,23 +16,29 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from whyrank.data.names import read_named
+from whyrank.online.erasure import retain
+from whyrank.online.store import Store, first_line
+from whyrank.online.writer import Writer
 from whyrank.parent import end_with_parent
-from whyrank.service import routes, routes_study
+from whyrank.service import routes, routes_online, routes_study
+from whyrank.service.exposing import Exposing
 from whyrank.service.guard import Guard
 from whyrank.service.measures import Measures
 from whyrank.service.pages import add_page
-from whyrank.service.problems import ProblemDocument, add_handlers, documented
+from whyrank.service.problems import STORE_FAILED, ProblemDocument, add_handlers, documented
 from whyrank.service.routes import answer
 from whyrank.service.settings import Settings, named_folders
 from whyrank.service.shelf import Shelf
 from whyrank.service.state import State, state_of
-from whyrank.service.store import Store
 from whyrank.service.study_cases import Cases
 from whyrank.service.thin import short_ways
 from whyrank.version import __version__
 
+EXPERIMENTS = 2.0  # seconds after which a worker notices what was changed elsewhere
+RETAINED = 3600.0  # seconds between two erasures of what is too old
 THREADS = 2  # larger requests that are ranked at the same time in one worker
 READERS = 4  # of the store, in one worker
+log = logging.getLogger("uvicorn.error")
 ABOUT = "Ranked, grounded reasons for recommendations. Ids are those of your data. Errors are application/problem+json."
 
 
@@ -62,6 +71,7 @@ def create_app(settings: Settings) -> Guard:
     _add_operations(app)
     app.include_router(routes_study.take_router, tags=["participants"])
     if not settings.study_only:
+        app.include_router(routes_online.router, tags=["experiments and people"])  # before those that take any path
         app.include_router(routes.router, tags=["reasons"])
         app.include_router(routes_study.router, tags=["feedback and studies"])
         app.get("/metrics", tags=["operations"], responses={200: {"content": {"text/plain": {}}}})(measures.response)
@@ -77,21 +87,28 @@ async def _life(app: FastAPI, settings: Settings, measures: Measures) -> AsyncIt
     threads, readers, writers = (anyio.CapacityLimiter(count) for count in (THREADS, READERS, store.writers))
     state = State(settings, measures, store, threads, readers, writers)
     app.state.whyrank = state
-    watch: asyncio.Task[None] | None = None
+    tasks: list[asyncio.Task[None]] = []
+    writer: Writer | None = None
     try:
         if not settings.study_only:
+            writer = Writer(store, measures, lambda problem: log.error(STORE_FAILED, problem))
+            state.exposing = Exposing(settings, store, writer)
+            await _refresh_experiments(state)
             state.models = await asyncio.to_thread(_shelf, settings, measures)
             measures.models.set(len(state.shelf.models))
             state.cases = Cases(settings.split, settings.split_number) if settings.split else None
             if settings.reload_seconds:
-                watch = asyncio.create_task(_watch(state.shelf, settings.reload_seconds))
+                tasks.append(asyncio.create_task(_watch(state.shelf, settings.reload_seconds)))
+            tasks.append(asyncio.create_task(_look_after_store(state)))
         gc.collect()
         gc.freeze()  # models and modules stay; walking through them again and again takes a twentieth of a request
         yield
     finally:
-        if watch is not None:
-            watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if writer is not None:
+            await asyncio.to_thread(writer.close)
         store.close()
 
 
@@ -102,6 +119,32 @@ async def _watch(shelf: Shelf, seconds: float) -> None:
             await asyncio.to_thread(shelf.refresh)
         except Exception as error:  # no thread is left, for example: the next look may find one
             shelf.not_watched(error)
+
+
+async def _look_after_store(state: State) -> None:
+    """Notice experiments that others changed, and erase what is older than it may get."""
+    erased, days = -RETAINED, state.settings.retain_days
+    while True:
+        await asyncio.sleep(EXPERIMENTS)
+        await _refresh_experiments(state)
+        if days is not None and time.monotonic() - erased >= RETAINED:
+            erased = time.monotonic()
+            with _told():
+                await state.writing(partial(retain, state.store, days))
+
+
+async def _refresh_experiments(state: State) -> None:
+    with _told():
+        await state.reading(state.exposing.refresh)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """A store that does not answer is a line in the log: the next look may find it, and reasons need none."""
+    try:
+        yield
+    except Exception as error:
+        log.error(STORE_FAILED, first_line(getattr(error, "orig", None) or error))
 
 
 def _shelf(settings: Settings, measures: Measures) -> Shelf:

@@ -14,10 +14,10 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from whyrank.service.limits import Buckets, Keys
+from whyrank.service.limits import Buckets, Keys, needed_scope
 from whyrank.service.measures import Measures
-from whyrank.service.problems import Problem, internal
-from whyrank.service.settings import Settings
+from whyrank.service.problems import Problem, forbidden, internal
+from whyrank.service.settings import SCOPES, Settings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -37,7 +37,7 @@ HEADERS = [
 ]
 OF_API = [*HEADERS, (b"cache-control", b"no-store")]
 ALWAYS_OPEN = ("/healthz", "/readyz")
-STORES = ("/v1/feedback", "/v1/studies", "/v1/take/")
+STORES = ("/v1/feedback", "/v1/studies", "/v1/take/", "/v1/experiments")
 GONE = 499  # as proxies count a client that went away before its answer
 
 
@@ -119,7 +119,7 @@ class Guard:
         """Whether a short way has answered."""
         scope["route"] = short  # as the framework leaves it, for counts
         try:
-            reply = await short(self.app.state.whyrank, body)
+            reply = await short(self.app.state.whyrank, body, scope.get("whyrank.scopes", SCOPES))
         except Problem:
             raise
         except Exception:  # as the framework does: the client is told, and the log has the traceback
@@ -147,12 +147,16 @@ class Guard:
         client = scope["client"][0] if scope.get("client") else ""
         if self.keys and (path.startswith("/v1/") or path == "/metrics") and not path.startswith("/v1/take/"):
             scheme, _, key = head.authorization.partition(b" ")
-            name = self.keys.find(key.strip()) if scheme.lower() == b"bearer" else None
-            if name is None:
+            found = self.keys.find(key.strip()) if scheme.lower() == b"bearer" else None
+            if found is None:
                 self._take_token(client)  # guesses are slowed down too
                 hint = "send a key of this service as `Authorization: Bearer KEY`"
                 raise Problem("unauthorized", 401, hint, {"WWW-Authenticate": "Bearer"})
-            client = name
+            client, scope["whyrank.scopes"] = found
+            needed = needed_scope(scope["method"], path)
+            if needed not in found[1]:
+                self._take_token(client)
+                raise forbidden(needed)
         self._take_token(client)
         if head.length.isdigit() and int(head.length[:20]) > self.settings.body_limit:
             raise self._too_large()

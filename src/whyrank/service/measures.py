@@ -45,6 +45,15 @@ class Measures:
             registry=self.registry,
             multiprocess_mode="livemax",
         )
+        self.written = Counter("whyrank_exposures_written", "Exposures in the store", registry=self.registry)
+        self.failed = Counter("whyrank_exposures_failed", "Exposures that could not be stored", registry=self.registry)
+        self.queued = Gauge(
+            "whyrank_exposures_queued",
+            "Exposures that wait for the store",
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
+        self.events = Counter("whyrank_events_written", "Events in the store", registry=self.registry)
         self.models = Gauge("whyrank_models", "Models loaded", registry=self.registry, multiprocess_mode="max")
         self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
@@ -62,6 +71,15 @@ class Measures:
         """Count what came of a look at a model's folder: loaded, refused, failed, or recovered."""
         self.reloads.labels(model, outcome).inc()
         self.problems.labels(model).set(outcome in ("refused", "failed"))
+
+    def exposures_written(self, count: int) -> None:
+        self.written.inc(count)
+
+    def exposures_failed(self, count: int) -> None:
+        self.failed.inc(count)
+
+    def exposures_queued(self, count: int) -> None:
+        self.queued.set(count)
 
     def response(self) -> Response:
         registry = self.registry

@@ -15,7 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from whyrank.errors import MissingExtra, UnknownId, WhyrankError
-from whyrank.service.store import StoreDamaged, first_line
+from whyrank.online.ab import NoSuchExperiment
+from whyrank.online.store import StoreDamaged, first_line
 from whyrank.service.study import NoSuchStudy
 
 log = logging.getLogger("uvicorn.error")
@@ -30,6 +31,8 @@ TITLES = {
     "not-found": "Not found",
     "method-not-allowed": "Method not allowed",
     "unauthorized": "API key needed",
+    "forbidden": "Not allowed",
+    "unknown-experiment": "Unknown experiment",
     "no-mu": "No mu",
     "ranks-no-items": "Does not rank items",
     "missing-extra": "Missing extra",
@@ -48,6 +51,7 @@ TITLES = {
 STATUSES = {
     400: "invalid-request",
     401: "unauthorized",
+    403: "forbidden",
     404: "not-found",
     405: "method-not-allowed",
     413: "body-too-large",
@@ -95,7 +99,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, object]]:
     schema = {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}
     return {
         status: {"description": HTTPStatus(status).phrase, "content": {MEDIA: schema}}
-        for status in (400, 401, 413, 422, 429, 503, *statuses)
+        for status in (400, 401, 403, 413, 422, 429, 503, *statuses)
     }
 
 
@@ -150,6 +154,8 @@ def problem_of(error: WhyrankError) -> Problem:
         return Problem("unknown-id", 404, str(error), id_kind=error.kind, nearest=list(error.nearest))
     if isinstance(error, NoSuchStudy):
         return Problem("not-found", 404, str(error))
+    if isinstance(error, NoSuchExperiment):
+        return Problem("unknown-experiment", 404, str(error))
     if isinstance(error, MissingExtra):
         return Problem("missing-extra", 422, str(error))
     return Problem("invalid-request", 422, str(error))
@@ -160,6 +166,11 @@ async def _store(request: Request, error: Exception) -> Response:
     log.error(STORE_FAILED, first_line(getattr(error, "orig", None) or error))
     detail = "the store failed and kept nothing of this request; the service's log says why"
     return Problem("store-failed", 503, detail, {"Retry-After": "10"}).response()
+
+
+def forbidden(scope: str) -> Problem:
+    """The key is known but not allowed to do this."""
+    return Problem("forbidden", 403, f"this key has no scope {scope!r}; ask whoever runs the service for one")
 
 
 def store_busy() -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Path, Query, Request
@@ -12,6 +13,7 @@ from whyrank.models import parameters
 from whyrank.service import answers, browse, reply
 from whyrank.service import schemas as ask
 from whyrank.service import schemas_catalog as out
+from whyrank.service.settings import SCOPES
 from whyrank.service.problems import documented, json_of
 from whyrank.service.shelf import Loaded
 from whyrank.service.state import state_of
@@ -51,13 +53,18 @@ def ranked(body: bytes) -> Response:
     return Response(body, media_type="application/json")
 
 
+def scopes_of(request: Request) -> Sequence[str]:
+    """What the key of a request may do; without keys everything."""
+    return request.scope.get("whyrank.scopes", SCOPES)
+
+
 @router.post("/explain", response_model=ask.ExplainAnswer, responses=documented(404))
 async def explain(
     request: Request,
     body: Annotated[ask.ExplainRequest, Body(openapi_examples=EXAMPLES["explain"])],
 ) -> Response:
     """The best reasons of one pair, or of up to 1,000."""
-    return ranked(await reply.explain(state_of(request), body))
+    return ranked(await reply.explain(state_of(request), body, scopes_of(request)))
 
 
 @router.post("/recommend", response_model=ask.RecommendAnswer, responses=documented(404))
@@ -66,7 +73,7 @@ async def recommend(
     body: Annotated[ask.RecommendRequest, Body(openapi_examples=EXAMPLES["recommend"])],
 ) -> Response:
     """The best items for a user, each with its best reasons."""
-    return ranked(await reply.recommend(state_of(request), body))
+    return ranked(await reply.recommend(state_of(request), body, scopes_of(request)))
 
 
 @router.post("/pairs", response_model=ask.PairsAnswer, responses=documented(404))
@@ -75,7 +82,7 @@ async def pairs(
     body: Annotated[ask.PairsRequest, Body(openapi_examples=EXAMPLES["pairs"])],
 ) -> Response:
     """The best (item, explanation) pairs over all of them, ranked as a whole."""
-    return ranked(await reply.pairs(state_of(request), body))
+    return ranked(await reply.pairs(state_of(request), body, scopes_of(request)))
 
 
 @router.get("/models", response_model=out.ModelsAnswer, responses=documented())

@@ -12,8 +12,9 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from whyrank.errors import DataError
+from whyrank.online import events
 from whyrank.ranking.options import Options
-from whyrank.service import answers, feedback, study, study_results
+from whyrank.service import answers, study, study_results
 from whyrank.service import schemas_study as ask
 from whyrank.service.problems import Problem, documented
 from whyrank.service.routes import answer
@@ -30,16 +31,20 @@ Token = Annotated[str, Path(min_length=1, max_length=100)]
 @router.post("/feedback", status_code=201, response_model=ask.FeedbackStored, responses=documented())
 async def add_feedback(request: Request, body: ask.FeedbackRequest) -> Response:
     """Store what people did with reasons."""
-    events = [{"key": event.id, **event.model_dump(exclude={"id"})} for event in body.events]
+    given = [
+        {**event.model_dump(exclude={"id", "rank"}), "key": event.id, "position": event.position or event.rank}
+        for event in body.events
+    ]
     state = state_of(request)
-    stored, repeated = await state.writing(partial(feedback.add, state.store, events))
+    stored, repeated = await state.writing(partial(events.add, state.store, given))
+    state.measures.events.inc(stored)
     return answer({"stored": stored, "repeated": repeated}, 201)
 
 
 @router.get("/feedback", response_model=ask.FeedbackAnswer, responses=documented())
 async def count_feedback(request: Request) -> Response:
     """Events by model."""
-    return answer({"models": await _read(request, feedback.counts)})
+    return answer({"models": await _read(request, events.counts)})
 
 
 @router.post("/studies", status_code=201, response_model=ask.StudyAnswer, responses=documented(404))

@@ -101,7 +101,7 @@ def _run_workers(settings: Settings, application: str, listening: socket.socket)
 
 def _check(settings: Settings) -> None:
     """Fail now, with one line, on what would fail every worker."""
-    from whyrank.service.store import Store
+    from whyrank.online.store import Store
 
     for _, folder in named_folders(settings.models):
         artifacts.read_manifest(folder, "model")

@@ -50,6 +50,14 @@ class Asked(BaseModel):
         return value
 
 
+class Shown(Asked):
+    """What becomes of an answer: whether it is stored as shown, and by which experiment it is made."""
+
+    log: bool | None = Field(None, description="store what is shown and give the answer an `exposure`")
+    durable: bool = Field(False, description="with log: answer when the exposure is on disk")
+    experiment: Id | None = Field(None, description="the experiment whose arm decides model and options of the user")
+
+
 def _field(about: Declared) -> tuple[Any, Any]:
     """An option of the library as a field of a request."""
     kinds: dict[str, Any] = {"switch": bool, "whole": int, "number": float, "texts": list[Id], "numbers": Boosts}
@@ -74,13 +82,13 @@ NOT_HERE = ("query_by",)  # encoding texts takes too long for a request
 Boosts = dict[Id, Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]]
 ShownOptions: type[Asked] = create_model(
     "ShownOptions",
-    __base__=Asked,
+    __base__=Shown,
     __doc__="Which reasons may be shown, and what their scores become, as in the library.",
     **_options(without=("diversity", *NOT_HERE)),
 )
 ListOptions: type[Asked] = create_model(
     "ListOptions",
-    __base__=Asked,
+    __base__=Shown,
     __doc__="How the reasons of a list are chosen, as in the library.",
     **_options(NOT_HERE),
 )
@@ -173,6 +181,20 @@ class PairsRequest(ShownOptions):  # type: ignore[valid-type,misc]
     similar: bool = Field(False, description=SIMILAR)
 
 
+Fallback = Annotated[
+    Literal["unknown_user", "not_personal"] | None,
+    Field(description="unknown_user, or not_personal as asked for: ranked by item and popularity only"),
+]
+Exposed = Annotated[str | None, Field(description="where it was logged: what feedback names")]
+
+
+class InArm(BaseModel):
+    """Which experiment an answer belongs to."""
+
+    experiment: str | None = None
+    arm: str | None = None
+
+
 class EvidenceOut(BaseModel):
     """Who says an explanation, and who says the opposite; item, similar_items and user count training records."""
 
@@ -208,7 +230,7 @@ class ReasonOut(BaseModel):
     aspect: str | None = Field(description="what it is about, where that is known")
     polarity: int = Field(description="1: speaks for the item, -1: against it, 0: neither, or unknown")
     quotes: list[QuoteOut]
-    fallback: Literal["unknown_user"] | None = Field(description="unknown_user: ranked by item and popularity only")
+    fallback: Fallback
     sentiment: float | None
     other_rank: int | None = Field(None, description="with compare: its rank in the other list, null when not in it")
 
@@ -219,8 +241,9 @@ class PairReasons(BaseModel):
     user: str
     item: str
     status: Literal["ok", "no_reason", "unknown_item"]
-    fallback: Literal["unknown_user"] | None = Field(description="unknown_user: ranked by item and popularity only")
+    fallback: Fallback
     reasons: list[ReasonOut]
+    exposure: Exposed = None
 
 
 class ModelReasons(BaseModel):
@@ -231,7 +254,7 @@ class ModelReasons(BaseModel):
     results: list[PairReasons]
 
 
-class ExplainAnswer(ModelReasons):
+class ExplainAnswer(ModelReasons, InArm):
     """Reasons pair by pair."""
 
     compare: ModelReasons | None
@@ -246,6 +269,7 @@ class Recommended(BaseModel):
     score: float
     users: int
     reasons: list[ReasonOut]
+    exposure: Exposed = None
 
 
 class OtherReasons(BaseModel):
@@ -256,14 +280,14 @@ class OtherReasons(BaseModel):
     reasons: list[list[ReasonOut]]
 
 
-class RecommendAnswer(BaseModel):
+class RecommendAnswer(InArm):
     """Items, best first."""
 
     model: str
     mu: float | None
     items_by: str
     user: str
-    fallback: Literal["unknown_user"] | None
+    fallback: Fallback
     recommendations: list[Recommended]
     compare: OtherReasons | None
 
@@ -279,12 +303,13 @@ class RankedPair(BaseModel):
     reason: ReasonOut
 
 
-class PairsAnswer(BaseModel):
+class PairsAnswer(InArm):
     """Items and reasons ranked together, best first."""
 
     model: str
     mu: float | None
     user: str
-    fallback: Literal["unknown_user"] | None
+    fallback: Fallback
     weight: float
     pairs: list[RankedPair]
+    exposure: Exposed = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from whyrank.service.schemas import Asked, Id, Polarity, Share, Text
 
@@ -12,13 +12,24 @@ from whyrank.service.schemas import Asked, Id, Polarity, Share, Text
 class Event(Asked):
     """Something a user did with a reason."""
 
-    event: Literal["shown", "clicked", "dismissed", "helpful"]
-    user: Id
-    item: Id
+    event: Literal["shown", "clicked", "dismissed", "helpful", "converted"]
+    exposure: Id | None = Field(None, description="of the answer that was shown; without it, name user and item")
+    position: int | None = Field(None, ge=1, le=10_000, description="of the reason in its list; none: of all of it")
+    value: float = Field(1.0, ge=-1e12, le=1e12, allow_inf_nan=False, description="a price, for example")
+    user: Id | None = None
+    item: Id | None = None
     explanation: Id | None = None
     model: Id | None = None
-    rank: int | None = Field(None, ge=1, le=10_000)
+    rank: int | None = Field(None, ge=1, le=10_000, description="as position, in requests of version 0.1")
     id: Id | None = Field(None, description="unique to this event, so that a retry counts once")
+
+    @model_validator(mode="after")
+    def _of_something(self) -> Event:
+        if self.exposure is None and (self.user is None or self.item is None):
+            raise ValueError("names neither an exposure nor a user and an item")
+        if self.rank is not None and self.position is not None:
+            raise ValueError("has both a position and a rank; leave out rank")
+        return self
 
 
 class FeedbackRequest(Asked):
@@ -42,6 +53,7 @@ class FeedbackCount(BaseModel):
     clicked: int
     dismissed: int
     helpful: int
+    converted: int
 
 
 class FeedbackAnswer(BaseModel):

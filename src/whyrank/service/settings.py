@@ -14,6 +14,7 @@ from typing import Any
 
 from whyrank.errors import ParameterError
 
+SCOPES = ("ask", "log", "administer")
 VARIABLE = "WHYRANK_SERVICE"
 KEYS_VARIABLE = "WHYRANK_API_KEYS"
 STORE = "sqlite:///whyrank.db"
@@ -32,7 +33,10 @@ class Settings:
     split_number: int = 1
     titles: str | None = None  # a table with columns item and title
     aspects: str | None = None  # a table with columns id and aspect, such as a mined folder's explanations.parquet
-    keys: tuple[str, ...] = ()  # SHA-256 of the API keys, in hexadecimal
+    keys: tuple[str, ...] = ()  # SHA-256 of the API keys, in hexadecimal; what a key may, after a blank, unless all
+    log: bool = False  # store what is shown, also for requests that do not ask for it
+    experiment: str | None = None  # whose arms answer requests that name neither a model nor an experiment
+    retain_days: int | None = None  # after which exposures and events are erased; None: never
     hosts: tuple[str, ...] = ()  # names under which the service answers; none: any
     proxies: tuple[str, ...] = ()  # addresses and networks whose X-Forwarded-For is believed
     prefix: str = ""
@@ -44,6 +48,8 @@ class Settings:
     study_only: bool = False
 
     def __post_init__(self) -> None:
+        if self.retain_days is not None and self.retain_days < 1:
+            raise ParameterError(f"retain_days is {self.retain_days}; use at least 1")
         for name in ("workers", "body_limit", "in_flight"):
             if getattr(self, name) < 1:
                 raise ParameterError(f"{name} is {getattr(self, name)}; use at least 1")
@@ -90,7 +96,10 @@ def named_folders(models: tuple[str, ...]) -> list[tuple[str | None, Path]]:
 
 
 def read_keys(file: Path | None) -> tuple[str, ...]:
-    """Hashes of API keys: a file with one SHA-256 a line (a name may follow), or the environment, or none."""
+    """API keys: a file with lines `SHA256 name scope,scope`, or the environment (hashes only), or none.
+
+    A key without scopes may do everything.
+    """
     if file is None:
         lines = os.environ.get(KEYS_VARIABLE, "").split(",")
         where = KEYS_VARIABLE
@@ -101,7 +110,8 @@ def read_keys(file: Path | None) -> tuple[str, ...]:
             raise ParameterError(f"{file}: cannot be read as a file of key hashes") from error
         where = str(file)
     words = [line.split() for line in lines]
-    hashes = tuple(parts[0].lower() for parts in words if parts and not parts[0].startswith("#"))
+    listed = [parts for parts in words if parts and not parts[0].startswith("#")]
+    hashes = tuple(parts[0].lower() for parts in listed)
     for each in hashes:
         if not SHA256.fullmatch(each):
             raise ParameterError(
@@ -111,4 +121,15 @@ def read_keys(file: Path | None) -> tuple[str, ...]:
             raise ParameterError(f"{where}: holds the hash of an empty key; make the key first, then its hash")
     if file is not None and not hashes:
         raise ParameterError(f"{where}: holds no key hashes; every request would be refused")
-    return hashes
+    return tuple(f"{each} {_scopes(parts[2:], where)}".strip() for each, parts in zip(hashes, listed, strict=True))
+
+
+def _scopes(words: list[str], where: str) -> str:
+    """What stands after the name of a key: nothing, or scopes with commas between them."""
+    scopes = [each for word in words for each in word.split(",") if each]
+    for each in scopes:
+        if each not in SCOPES:
+            raise ParameterError(f"{where}: {each!r} is not a scope; after a key's name come {', '.join(SCOPES)}")
+    if words and not scopes:
+        raise ParameterError(f"{where}: a key has no scope but a comma; leave it out for all of them")
+    return ",".join(scopes)

@@ -64,6 +64,11 @@ class Loaded:
         return [None] * len(explanations) if self._rounded is None else self._rounded[explanations].tolist()
 
     @cached_property
+    def digest(self) -> str:
+        """What the log calls this model."""
+        return self.model.digest()
+
+    @cached_property
     def _rounded(self) -> NDArray[np.float64] | None:
         return None if self.sentiment is None else self.sentiment.astype(np.float64).round(2)
 
@@ -71,6 +76,7 @@ class Loaded:
         """Do now what the first requests would wait for: prepare the search, load compiled kernels."""
         zero = np.zeros(1, np.int32)
         self.model.search()
+        assert self.digest
         assert self._rounded is None or len(self._rounded)
         pair = [(self.model.catalog_.users.ids[0], self.model.catalog_.items.ids[0])]
         against, mu = Options(polarity="negative"), Options(mu=self.mu)

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
+from whyrank.online.store import WAIT
 from whyrank.service.problems import store_busy
 from whyrank.service.settings import Settings
-from whyrank.service.store import WAIT
 
 if TYPE_CHECKING:
     from fastapi import Request
 
+    from whyrank.online.store import Store
+    from whyrank.service.exposing import Exposing
     from whyrank.service.measures import Measures
     from whyrank.service.shelf import Shelf
-    from whyrank.service.store import Store
     from whyrank.service.study_cases import Cases
 
 Result = TypeVar("Result")
@@ -36,6 +37,7 @@ class State:
     threads: anyio.CapacityLimiter  # for ranking
     readers: anyio.CapacityLimiter  # of the store: whoever waits for it does not keep others from a thread
     writers: anyio.CapacityLimiter
+    _exposing: Exposing | None = None
     models: Shelf | None = None  # none where only a study is served
     cases: Cases | None = None  # none without a split
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
@@ -45,6 +47,15 @@ class State:
     def shelf(self) -> Shelf:
         assert self.models is not None
         return self.models
+
+    @property
+    def exposing(self) -> Exposing:
+        assert self._exposing is not None
+        return self._exposing
+
+    @exposing.setter
+    def exposing(self, made: Exposing) -> None:
+        self._exposing = made
 
     async def check_store(self) -> None:
         """Raise unless the store can be used; looks at most once a second, however many ask."""

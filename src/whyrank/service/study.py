@@ -10,7 +10,8 @@ import numpy as np
 import sqlalchemy as sa
 
 from whyrank.errors import ParameterError
-from whyrank.service.store import Store, cases, now, participants, studies, study_answers
+from whyrank.online.store import Store, now
+from whyrank.online.tables import cases, participants, studies, study_answers
 from whyrank.service.study_cases import Case
 
 Side = Literal["left", "right", "tie"]

@@ -8,7 +8,8 @@ from html import escape
 
 import sqlalchemy as sa
 
-from whyrank.service.store import Store, participants, study_answers
+from whyrank.online.store import Store
+from whyrank.online.tables import participants, study_answers
 from whyrank.service.study import Document, case_rows, study_row
 from whyrank.service.study_statistics import exact_interval, fleiss_kappa, winner
 

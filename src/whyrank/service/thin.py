@@ -8,7 +8,7 @@ list of words, takes the way through FastAPI, which answers it or says what is w
 from __future__ import annotations
 
 import types
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import annotated_types
@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from whyrank.errors import WhyrankError
 from whyrank.service import reply, schemas
+from whyrank.service.settings import SCOPES
 from whyrank.service.problems import problem_of
 from whyrank.service.state import State
 
@@ -29,9 +30,9 @@ class Short(NamedTuple):
 
     path: str
     decoders: tuple[msgspec.json.Decoder[Any], ...]
-    reply: Callable[[State, Any], Awaitable[bytes]]
+    reply: Callable[[State, Any, Sequence[str]], Awaitable[bytes]]
 
-    async def __call__(self, state: State, body: bytes) -> bytes | None:
+    async def __call__(self, state: State, body: bytes, scopes: Sequence[str] = SCOPES) -> bytes | None:
         """The answer, or None for what is to be looked at by the framework."""
         for decoder in self.decoders:
             try:
@@ -39,7 +40,7 @@ class Short(NamedTuple):
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 continue
             try:
-                return await self.reply(state, asked)
+                return await self.reply(state, asked, scopes)
             except WhyrankError as error:
                 raise problem_of(error) from error
         return None
@@ -53,7 +54,7 @@ def short_ways() -> dict[str, Short]:
     return {each.path: each for each in (explain, recommend, pairs)}
 
 
-def short_way(path: str, reply: Callable[[State, Any], Awaitable[bytes]], *models: type[BaseModel]) -> Short:
+def short_way(path: str, reply: Callable[[State, Any, Sequence[str]], Awaitable[bytes]], *models: type[BaseModel]) -> Short:
     """The short way of a route that takes these requests."""
     return Short(path, tuple(msgspec.json.Decoder(struct_of(each)) for each in models), reply)
 

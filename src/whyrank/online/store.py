@@ -1,4 +1,4 @@
-"""Where feedback and studies are kept: SQLite (write-ahead log, synced on every commit) or PostgreSQL."""
+"""Where exposures, events, experiments and studies are stored: SQLite (synced on every commit) or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -12,71 +12,13 @@ from whyrank.errors import MissingExtra, ParameterError
 try:
     import sqlalchemy as sa
 except ImportError as missing:
-    raise MissingExtra("serve", "the service") from missing
+    raise MissingExtra("serve", "the store") from missing
+
+from whyrank.online.tables import metadata, migrate
 
 WAIT = 10  # seconds that a writer waits for another one
 DATABASES = ("sqlite", "postgresql")  # with which it is tested; keys of ours are too long for an index of MySQL
 Result = TypeVar("Result")
-metadata = sa.MetaData()
-
-feedback = sa.Table(
-    "whyrank_feedback",
-    metadata,
-    sa.Column("number", sa.Integer, primary_key=True),
-    sa.Column("key", sa.Text, unique=True),  # chosen by the client, so that a retry counts once
-    sa.Column("at", sa.Text, nullable=False),
-    sa.Column("event", sa.Text, nullable=False),
-    sa.Column("user", sa.Text, nullable=False),
-    sa.Column("item", sa.Text, nullable=False),
-    sa.Column("explanation", sa.Text),
-    sa.Column("model", sa.Text),
-    sa.Column("rank", sa.Integer),
-)
-studies = sa.Table(
-    "whyrank_study",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("title", sa.Text, nullable=False),
-    sa.Column("a", sa.Text, nullable=False),
-    sa.Column("b", sa.Text, nullable=False),
-    sa.Column("n", sa.Integer, nullable=False),
-    sa.Column("agreement", sa.Integer, nullable=False),
-    sa.Column("ties", sa.Boolean, nullable=False),
-    sa.Column("seed", sa.BigInteger, nullable=False),
-    sa.Column("question", sa.Text, nullable=False),
-    sa.Column("created", sa.Text, nullable=False),
-)
-cases = sa.Table(
-    "whyrank_study_case",
-    metadata,
-    sa.Column("study", sa.ForeignKey(studies.c.id, ondelete="CASCADE"), primary_key=True),
-    sa.Column("number", sa.Integer, primary_key=True),
-    sa.Column("user", sa.Text, nullable=False),
-    sa.Column("item", sa.Text, nullable=False),
-    sa.Column("title", sa.Text),
-    sa.Column("truth", sa.JSON, nullable=False),
-    sa.Column("a", sa.JSON, nullable=False),
-    sa.Column("b", sa.JSON, nullable=False),
-)
-participants = sa.Table(
-    "whyrank_participant",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("study", sa.ForeignKey(studies.c.id, ondelete="CASCADE"), nullable=False),
-    sa.Column("number", sa.Integer, nullable=False),
-    sa.Column("token", sa.Text, nullable=False, unique=True),
-    sa.Column("seed", sa.BigInteger, nullable=False),  # of the order and the sides
-    sa.UniqueConstraint("study", "number"),
-)
-study_answers = sa.Table(
-    "whyrank_answer",
-    metadata,
-    sa.Column("participant", sa.ForeignKey(participants.c.id, ondelete="CASCADE"), primary_key=True),
-    sa.Column("number", sa.Integer, primary_key=True),  # of the case: one answer each, whatever is sent twice
-    sa.Column("choice", sa.Text, nullable=False),  # a, b or tie
-    sa.Column("side", sa.Text, nullable=False),  # left, right or tie, as it was shown
-    sa.Column("at", sa.Text, nullable=False),
-)
 
 
 class StoreDamaged(Exception):  # noqa: N818
@@ -113,12 +55,12 @@ class Store:
         return 1 if self.engine.dialect.name == "sqlite" else 4
 
     def create(self) -> Store:
-        """Make the tables that are not there yet."""
+        """Make the tables that are not there yet, and bring those of an older version up to date."""
         try:
             with self.writing() as connection:
                 if self.engine.dialect.name == "postgresql":  # two workers that start at once would both create
                     connection.execute(sa.text("SELECT pg_advisory_xact_lock(7769987)"))
-                metadata.create_all(connection)
+                migrate(connection)
         except (sa.exc.SQLAlchemyError, ValueError) as error:  # ValueError: not even the driver can read it
             problem = first_line(getattr(error, "orig", None) or error)
             raise ParameterError(f"the store {_shown(self.url)} cannot be used: {problem}") from error

@@ -1,0 +1,301 @@
+"""Erase a person from everything that is named: the store, models, splits, mined folders and checkpoints."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from whyrank.atomic import sole_writer
+from whyrank.data.catalog import Catalog
+from whyrank.data.csr import CSR
+from whyrank.data.people import TEXTS, People
+from whyrank.data.ratings import ANY
+from whyrank.data.split import Split, is_split, read_splits, write_splits
+from whyrank.data.triplets import Triplets
+from whyrank.data.vocabulary import Vocabulary
+from whyrank.errors import DataError
+from whyrank.mining.mined import Mined, is_mined
+from whyrank.mining.pool import Pool, described
+from whyrank.models import Model, load
+from whyrank.online.erasure import erase, tombstone
+
+if TYPE_CHECKING:
+    from whyrank.online.store import Store
+
+RECOUNTED = "evidence is counted anew without the user"
+UNLINKED = (
+    "counts of people still include the user, without a link; name the split it was fitted to and it is recounted"
+)
+LEARNED = "What a model learned from all users together stays until it is fitted again."
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What was erased from one folder, and its digest before and after."""
+
+    folder: str
+    kind: str  # model, split, mined, checkpoint
+    found: bool
+    before: str
+    after: str | None  # None: removed
+    removed: Mapping[str, int] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """Proof of an erasure that names nobody: whoever knows the id can compute the hash, nobody can go back."""
+
+    id: str
+    time: int
+    salt: str
+    user: str  # SHA-256 of the salt and the id
+    store: Mapping[str, int] | None
+    folders: tuple[Erased, ...]
+    note: str = LEARNED
+
+    def is_of(self, user: str) -> bool:
+        """Whether this is the receipt of a user."""
+        return secrets.compare_digest(self.user, _hashed(self.salt, user))
+
+    def as_dict(self) -> dict[str, object]:
+        return vars(self) | {"folders": [vars(each) | {"removed": dict(each.removed)} for each in self.folders]}
+
+
+def forget(
+    user: str, *, store: Store | None = None, models: Iterable[str | Path] = (), data: Iterable[str | Path] = ()
+) -> Receipt:
+    """Erase a user; every folder is replaced in one step, or not at all.
+
+    Args:
+        user: the external id.
+        store: an open store, or None.
+        models: folders of saved models. The id becomes a tombstone drawn at random, factors become zeros (as those of
+            somebody unknown), quotes and whatever the user said are removed. Where `data` names what a model was fitted
+            to, its evidence is counted anew without the user.
+        data: folders of splits, mined folders, and files of checkpoints. A checkpoint is removed, since it holds the
+            user's factors and belongs to data that are no longer there.
+
+    Returns:
+        A receipt without the id.
+
+    Raises:
+        DataError, ArtifactError: something that is named is not what it should be; what came before it is erased.
+    """
+    stored = None if store is None else erase(store, user)
+    named = [Path(each) for each in data]
+    fitted_to = _training_data(named)
+    folders = [forget_model(Path(each), user, fitted_to) for each in models]
+    folders += [forget_data(each, user) for each in named]
+    salt = secrets.token_hex(16)
+    return Receipt(secrets.token_hex(8), int(time.time()), salt, _hashed(salt, user), stored, tuple(folders))
+
+
+def forget_model(folder: Path, user: str, fitted_to: Sequence[Triplets] = ()) -> Erased:
+    """Erase a user from a saved model; `fitted_to` are data that it may have been fitted to, the user's included."""
+    with sole_writer(folder):
+        model = load(folder)
+        before = model.digest()
+        number = int(model.catalog_.users.numbers([user], missing="negative")[0])
+        if number < 0:
+            return Erased(str(folder), "model", False, before, before)
+        catalog = model.catalog_
+        removed = {
+            "records": int(catalog.user_items.sizes()[number]),
+            "quotes": int((catalog.people.quotes["user"] == number).sum()),
+        }
+        recounted = next(filter(None, (_recounted(catalog, number, each) for each in fitted_to)), None)
+        counted, note = (_unlinked(catalog, number), UNLINKED) if recounted is None else (recounted, RECOUNTED)
+        digest = hashlib.sha256(f"{model.data_digest_} without somebody".encode()).hexdigest()
+        # A column that was filtered still holds all of its bytes, and would be saved with them.
+        quotes = pl.DataFrame({column.name: column.to_list() for column in counted.people.quotes}, TEXTS)
+        counted = replace(counted, people=replace(counted.people, quotes=quotes))
+        names = catalog.users.ids.to_list()
+        names[number] = tombstone()
+        users = Vocabulary(pl.Series(catalog.users.ids.name, names, pl.String), catalog.users.kind)
+        _take_in(model, replace(counted, users=users), number, digest)
+        model.save(folder)
+        return Erased(str(folder), "model", True, before, load(folder).digest(), removed, note)
+
+
+def forget_data(path: Path, user: str) -> Erased:
+    """Erase a user from a split, a mined folder or a checkpoint."""
+    if path.is_dir() and is_split(path):
+        with sole_writer(path):
+            return _forget_split(path, user)
+    if path.is_dir() and is_mined(path):
+        with sole_writer(path):
+            return _forget_mined(path, user)
+    if path.is_file() and _is_checkpoint(path):
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        path.unlink()
+        return Erased(str(path), "checkpoint", True, digest, None, note="removed")
+    expected = "a split folder, a mined folder or a checkpoint; files that others wrote are never changed"
+    raise DataError("cannot be erased from", path=path, expected=expected)
+
+
+def held_by_model(model: Model, user: str) -> dict[str, object]:
+    """What a model holds of a user, for an export: items, explanations, quotes."""
+    catalog = model.catalog_
+    number = int(catalog.users.numbers([user], missing="negative")[0])
+    if number < 0:
+        return {"model": model.id, "known": False}
+    quotes = catalog.people.quotes.filter(pl.col("user") == number)
+    said = catalog.user_explanations.row(number)
+    return {
+        "model": model.id,
+        "known": True,
+        "items": catalog.items.terms(catalog.user_items.row(number)).to_list(),
+        "explanations": catalog.explanations.terms(said).to_list(),
+        "quotes": quotes["text"].to_list(),
+        "factors": [name for name in model.fitted if name in model.of_users],
+    }
+
+
+def _training_data(paths: Iterable[Path]) -> list[Triplets]:
+    """What models may have been fitted to, or to a part of it."""
+    found = []
+    for path in paths:
+        if path.is_dir() and is_split(path):
+            found.append(read_splits(path)[0].data)
+        elif path.is_dir() and is_mined(path):
+            found.append(Mined.read(path).triplets)
+    return found
+
+
+def _recounted(catalog: Catalog, user: int, data: Triplets) -> Catalog | None:
+    """The catalog counted anew without a user; None where it was not counted from these data.
+
+    The pairs that a catalog knows tell which records it was counted from. Counted again they must give what it has.
+    """
+    named = catalog.tables()["explanations"]
+    nobody, nothing = np.empty(0, np.int32), CSR(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
+    like = Triplets(
+        *(catalog.users, catalog.items, catalog.explanations, nobody, nobody, nothing),
+        texts=catalog.texts,
+        aspects=named["aspect"] if "aspect" in named.columns else None,
+        polarity=catalog.polarity,
+    )
+    known = replace(data.renumbered(like), rating_range=catalog.rating_range)
+    known = known.take(np.flatnonzero(catalog.knows(known.record_user, known.record_item)))
+    for name in ("user_items", "item_explanations"):
+        counted, have = getattr(known, name), getattr(catalog, name)
+        if not all(np.array_equal(one, two) for one, two in zip(counted, have, strict=True)):
+            return None
+    return Catalog.of(known.take(np.flatnonzero(known.record_user != user)))
+
+
+def _take_in(model: Model, catalog: Catalog, user: int, digest: str) -> None:
+    """Give a model a catalog without a user, and zeros for their factors."""
+    for name in model.fitted:
+        if name in model.of_users:
+            array: NDArray[np.float32] = np.array(getattr(model, f"{name}_"))
+            array[user] = 0
+            setattr(model, f"{name}_", array)
+    model.catalog_, model.data_digest_ = catalog, digest
+
+
+def _unlinked(catalog: Catalog, user: int) -> Catalog:
+    """A catalog without what leads to a user: their rows and their quotes; sums over all people stay."""
+    people = catalog.people
+    mine = (people.quotes["user"] == user).to_numpy()
+    entry = np.repeat(np.arange(len(people.quote_starts) - 1), np.diff(people.quote_starts))[~mine]
+    starts = np.zeros(len(people.quote_starts), np.int64)
+    np.cumsum(np.bincount(entry, minlength=len(starts) - 1), out=starts[1:])
+    left: People = replace(
+        people,
+        user_aspects=_without_row(people.user_aspects, user),
+        quotes=people.quotes.filter(pl.Series(~mine)),
+        quote_starts=starts,
+    )
+    return replace(
+        catalog,
+        user_explanations=_without_row(catalog.user_explanations, user),
+        user_items=_without_row(catalog.user_items, user),
+        people=left,
+    )
+
+
+def _without_row(relation: CSR, row: int) -> CSR:
+    """A relation whose row is empty."""
+    stays = relation.rows_of_entries() != row
+    indptr = relation.indptr.copy()
+    indptr[row + 1 :] -= indptr[row + 1] - indptr[row]
+    return CSR(indptr, relation.indices[stays], relation.counts[stays])
+
+
+def _forget_split(folder: Path, user: str) -> Erased:
+    splits = read_splits(folder)
+    data = splits[0].data
+    number = int(data.users.numbers([user], missing="negative")[0])
+    before = data.digest()
+    if number < 0:
+        return Erased(str(folder), "split", False, before, before)
+    stays = data.record_user != number
+    if not stays.any():
+        raise DataError("nobody else is in it; remove the folder", path=folder)
+    place = np.cumsum(stays) - 1
+    rest = data.take(np.flatnonzero(stays)).frame(record=True)
+    left = replace(Triplets.from_frame(rest, record="record", rating_range=ANY), rating_range=data.rating_range)
+
+    def moved(records: NDArray[np.int64]) -> NDArray[np.int64]:
+        return place[records[stays[records]]]
+
+    fresh = [
+        Split(left, moved(each.train_records), moved(each.validation_records), moved(each.test_records), each.info)
+        for each in splits
+    ]
+    write_splits(fresh, folder)
+    after = read_splits(folder)[0].data.digest()
+    return Erased(str(folder), "split", True, before, after, {"records": int((~stays).sum())})
+
+
+def _forget_mined(folder: Path, user: str) -> Erased:
+    """Triplets and quotes of the user, wordings that only they used, and examples in the account, whose writers are
+    not known."""
+    mined = Mined.read(folder)
+    before = _account_digest(folder)
+    theirs = mined.pool.triplets.filter(pl.col("user") == user)
+    if not theirs.height:
+        return Erased(str(folder), "mined", False, before, before)
+    triplets = mined.pool.triplets.filter(pl.col("user") != user)
+    own = set(theirs["sentence"].drop_nulls()) - set(triplets["sentence"].drop_nulls())
+    said = triplets["explanation"].unique().implode()
+    wordings = mined.wordings.filter(~pl.col("text").is_in(sorted(own)))
+    wordings = wordings.filter(pl.col("explanation").is_null() | pl.col("explanation").is_in(said))
+    pool = described(Pool(triplets, wordings, mined.explanations.filter(pl.col("id").is_in(said))))
+    report = replace(mined.report, examples={name: [] for name in mined.report.examples})
+    replace(mined, pool=pool, report=report, problems={}).write(folder)
+    return Erased(str(folder), "mined", True, before, _account_digest(folder), {"triplets": theirs.height})
+
+
+def _account_digest(folder: Path) -> str:
+    """A digest of a mined folder: of the checksums of its tables."""
+    account = json.loads((folder / "mining.json").read_text(encoding="utf-8"))
+    return hashlib.sha256(json.dumps(account["sha256"], sort_keys=True).encode()).hexdigest()
+
+
+def _is_checkpoint(path: Path) -> bool:
+    """Whether a file is one that a training wrote."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "np") as file:
+            facts = file.metadata() or {}
+    except (OSError, SafetensorError):
+        return False
+    return "training" in facts or str(facts.get("format", "")).startswith("whyrank")
+
+
+def _hashed(salt: str, user: str) -> str:
+    return hashlib.sha256(f"{salt}\0{user}".encode()).hexdigest()

@@ -1,0 +1,124 @@
+"""The tables of the store, their version, and the way from an older version to this one."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from whyrank.errors import ParameterError
+
+VERSION = 2  # 1: version 0.1, which had no table of versions and stored feedback without exposures
+metadata = sa.MetaData()
+
+schema = sa.Table("whyrank_schema", metadata, sa.Column("version", sa.Integer, primary_key=True))
+exposures = sa.Table(
+    "whyrank_exposure",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),  # rises with time, so that an index grows at its end
+    sa.Column("time", sa.BigInteger, nullable=False),
+    sa.Column("user", sa.Text, nullable=False, index=True),
+    sa.Column("route", sa.Text, nullable=False),
+    sa.Column("served", sa.Text, nullable=False),  # the id of the model in the service
+    sa.Column("model", sa.Text, nullable=False),  # the digest of the model
+    sa.Column("experiment", sa.Text),
+    sa.Column("arm", sa.Text),
+    sa.Column("options", sa.Text, nullable=False),  # JSON: what the request asked for beyond the defaults
+    sa.Column("slate", sa.Text, nullable=False),  # JSON: a list of {i: item, e: explanation, p: propensity}, in order
+)
+events = sa.Table(
+    "whyrank_event",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column(
+        "key", sa.Text, unique=True
+    ),  # chosen by the client, or made of the exposure, so that a retry counts once
+    sa.Column("time", sa.BigInteger, nullable=False),
+    sa.Column("event", sa.Text, nullable=False),
+    sa.Column("exposure", sa.Text, index=True),
+    sa.Column("position", sa.Integer),
+    sa.Column("value", sa.Float, nullable=False),
+    sa.Column("user", sa.Text, index=True),  # where no exposure says it
+    sa.Column("item", sa.Text),
+    sa.Column("explanation", sa.Text),
+    sa.Column("model", sa.Text),
+)
+experiments = sa.Table(
+    "whyrank_experiment",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("salt", sa.Text, nullable=False),
+    sa.Column("created", sa.BigInteger, nullable=False),
+    sa.Column("stopped", sa.BigInteger),
+    sa.Column("ramp", sa.Float, nullable=False),  # share of users who take part
+    sa.Column("metric", sa.Text, nullable=False),
+    sa.Column("planned", sa.BigInteger, nullable=False),  # lists for which intervals are narrowest
+    sa.Column("arms", sa.Text, nullable=False),  # JSON
+)
+studies = sa.Table(
+    "whyrank_study",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("a", sa.Text, nullable=False),
+    sa.Column("b", sa.Text, nullable=False),
+    sa.Column("n", sa.Integer, nullable=False),
+    sa.Column("agreement", sa.Integer, nullable=False),
+    sa.Column("ties", sa.Boolean, nullable=False),
+    sa.Column("seed", sa.BigInteger, nullable=False),
+    sa.Column("question", sa.Text, nullable=False),
+    sa.Column("created", sa.Text, nullable=False),
+)
+cases = sa.Table(
+    "whyrank_study_case",
+    metadata,
+    sa.Column("study", sa.ForeignKey(studies.c.id, ondelete="CASCADE"), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("user", sa.Text, nullable=False),
+    sa.Column("item", sa.Text, nullable=False),
+    sa.Column("title", sa.Text),
+    sa.Column("truth", sa.JSON, nullable=False),
+    sa.Column("a", sa.JSON, nullable=False),
+    sa.Column("b", sa.JSON, nullable=False),
+)
+participants = sa.Table(
+    "whyrank_participant",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("study", sa.ForeignKey(studies.c.id, ondelete="CASCADE"), nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("token", sa.Text, nullable=False, unique=True),
+    sa.Column("seed", sa.BigInteger, nullable=False),  # of the order and the sides
+    sa.UniqueConstraint("study", "number"),
+)
+study_answers = sa.Table(
+    "whyrank_answer",
+    metadata,
+    sa.Column("participant", sa.ForeignKey(participants.c.id, ondelete="CASCADE"), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),  # of the case: one answer each, whatever is sent twice
+    sa.Column("choice", sa.Text, nullable=False),  # a, b or tie
+    sa.Column("side", sa.Text, nullable=False),  # left, right or tie, as it was shown
+    sa.Column("at", sa.Text, nullable=False),
+)
+
+
+def migrate(connection: sa.Connection) -> None:
+    """Make all tables in the caller's transaction; feedback of version 0.1 becomes events."""
+    there = set(sa.inspect(connection).get_table_names())
+    found = connection.scalar(sa.select(sa.func.max(schema.c.version))) if schema.name in there else None
+    if found is not None and found > VERSION:
+        raise ParameterError(f"the store has schema version {found}; this whyrank knows up to {VERSION}: update it")
+    metadata.create_all(connection)
+    if found is None:
+        if "whyrank_feedback" in there:
+            _from_first(connection)
+        connection.execute(schema.insert(), {"version": VERSION})
+
+
+def _from_first(connection: sa.Connection) -> None:
+    """Copy the feedback of version 0.1, whose times were texts, and drop its table."""
+    at = 'CAST(EXTRACT(EPOCH FROM CAST("at" AS TIMESTAMPTZ)) AS BIGINT)'
+    if connection.dialect.name == "sqlite":
+        at = """COALESCE(CAST(strftime('%s', "at") AS INTEGER), 0)"""
+    columns = 'event, "user", item, explanation, model'
+    copied = f'SELECT "key", {at}, {columns}, "rank", 1.0 FROM whyrank_feedback ORDER BY number'
+    connection.execute(sa.text(f'INSERT INTO whyrank_event ("key", time, {columns}, position, value) {copied}'))
+    connection.execute(sa.text("DROP TABLE whyrank_feedback"))

@@ -1,0 +1,176 @@
+"""Between an answer and whoever asked: the arm of an experiment before it is made, the log after it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import Future
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from pydantic_core import to_json
+
+from whyrank.online import ab
+from whyrank.online.assignment import NO_REASONS, Arm, Experiment
+from whyrank.online.store import WAIT, Store
+from whyrank.online.writer import Exposure, QueueFull, Writer, new_id
+from whyrank.ranking.options import Options
+from whyrank.service.answers import pairs_of
+from whyrank.service.problems import Problem, forbidden, store_busy
+from whyrank.service.schemas import options_of
+from whyrank.service.settings import Settings
+from whyrank.service.shelf import Loaded
+
+Route = Literal["explain", "recommend", "pairs"]
+Slate = list[dict[str, object]]
+Listed = tuple[dict[str, Any], str, Slate]
+OPTION_NAMES = tuple(each.name for each in Options.declared())
+PLACE = {"explain": "results", "recommend": "recommendations"}
+
+
+class Asked(NamedTuple):
+    """A request as it is answered."""
+
+    route: Route
+    body: Any  # of the request, with the model of the arm
+    options: Options  # of the request and the arm
+    models: dict[str, Loaded]
+    logs: bool
+    experiment: Experiment | None
+    arm: Arm | None
+
+
+@dataclass
+class Exposing:
+    """Experiments that run, and the way into the store; one for each worker."""
+
+    settings: Settings
+    store: Store
+    writer: Writer
+    experiments: dict[str, Experiment] = field(default_factory=dict)
+
+    def refresh(self) -> None:
+        """Read the experiments anew."""
+        self.experiments = {each.name: each for each in ab.listed(self.store)}
+
+    def asked(self, scopes: Sequence[str], route: Route, body: Any, models: dict[str, Loaded]) -> Asked:
+        """Which arm answers a request, and whether the answer is logged."""
+        wants = bool(body.log or body.durable or body.experiment)
+        if wants and "log" not in scopes:
+            raise forbidden("log")
+        experiment, arm = self._arm(body)
+        if arm is not None and arm.model == NO_REASONS and route == "pairs":
+            raise Problem("invalid-request", 422, f"arm {arm.name} shows no reasons, and pairs are made of them")
+        logs = body.log if body.log is not None else (self.settings.log or arm is not None or body.durable)
+        options = options_of(body)
+        if arm is None:
+            return Asked(route, body, options, models, logs, None, None)
+        if arm.model != NO_REASONS:
+            body = with_model(body, arm.model)
+        return Asked(route, body, replace(options, **arm.options), models, logs, experiment, arm)
+
+    def shown(self, asked: Asked, document: dict[str, Any]) -> Future[None] | None:
+        """Mark an answer with its arm and its exposures, and log them; answers what is done when they are on disk."""
+        if asked.experiment is not None and asked.arm is not None:
+            document |= {"experiment": asked.experiment.name, "arm": asked.arm.name}
+            if asked.arm.model == NO_REASONS:
+                _take_reasons_off(asked.route, document)
+        if not asked.logs:
+            return None
+        lists = _slates(asked, document)
+        try:
+            return self.writer.put(self._exposures(asked, document, lists), durable=asked.body.durable)
+        except QueueFull:  # reasons need no store: they are given, but not as something that was logged
+            if asked.body.durable:
+                raise store_busy() from None
+            for part, _, _ in lists:
+                del part["exposure"]
+            return None
+
+    def _arm(self, body: Any) -> tuple[Experiment | None, Arm | None]:
+        """The experiment that a request belongs to, and the arm of its user."""
+        name = body.experiment or self.settings.experiment
+        users = {user for user, _ in pairs_of(body)} if hasattr(body, "pairs") else {body.user}
+        personal, model = body.personal, body.model
+        if body.experiment is None and (model is not None or len(users) > 1 or not personal):
+            return None, None
+        if name is None:
+            return None, None
+        if body.experiment is not None and not personal:
+            raise Problem("invalid-request", 422, "an experiment needs the user; leave out personal or experiment")
+        if model is not None:
+            raise Problem("invalid-request", 422, "the experiment decides which model answers; leave out model")
+        if len(users) > 1:
+            raise Problem("invalid-request", 422, "an experiment decides for one user; ask for one at a time")
+        experiment = self.experiments.get(name)
+        if experiment is None:
+            if body.experiment is None:
+                return None, None  # the service was started before the experiment was created
+            raise Problem("unknown-experiment", 404, f"no experiment {name!r} here")
+        if experiment.stopped is not None:
+            return None, None
+        return experiment, experiment.arm_of(next(iter(users)))
+
+    def _exposures(self, asked: Asked, document: dict[str, Any], lists: list[Listed]) -> list[Exposure]:
+        """The lists of an answer, each marked with the id that it is logged under."""
+        loaded, body, now = asked.models[document["model"]], asked.body, int(time.time())
+        usual = Options()
+        given = {
+            name: value
+            for name in OPTION_NAMES
+            if (value := getattr(asked.options, name)) != getattr(usual, name)
+        }
+        options = to_json(given).decode()
+        named = document.get("experiment"), document.get("arm")
+        anonymous = not body.personal and asked.arm is None
+        made = []
+        for part, user, slate in lists:
+            part["exposure"] = new_id()
+            head = (part["exposure"], now, "" if anonymous else user, asked.route, loaded.id, loaded.digest)
+            made.append(Exposure(*head, *named, options, to_json(slate).decode()))
+        return made
+
+
+def _slates(asked: Asked, document: dict[str, Any]) -> list[Listed]:
+    """What was shown, list by list: the part of the answer that holds a list, its user, and its reasons in order."""
+    if asked.route == "pairs":
+        listed = [_entry(pair["item"], pair["reason"]) for pair in document["pairs"]]
+        return [(document, document["user"], listed)] if listed else []
+    found = []
+    for part in document[PLACE[asked.route]]:
+        if part.get("status") == "unknown_item":
+            continue
+        item = part["item"]
+        slate = [_entry(item, reason) for reason in part["reasons"]] or [{"i": item, "e": None, "p": 1.0}]
+        found.append((part, part.get("user") or document["user"], slate))
+    return found
+
+
+def _entry(item: str, reason: dict[str, Any]) -> dict[str, object]:
+    return {"i": item, "e": reason["explanation"], "p": reason.get("propensity", 1.0)}
+
+
+def _take_reasons_off(route: Route, document: dict[str, Any]) -> None:
+    """The answer of the arm without reasons; it took as long as the others, so that only the reasons differ."""
+    document["compare"] = None
+    for part in document[PLACE[route]]:
+        part["reasons"] = []
+        if part.get("status") == "ok":
+            part["status"] = "no_reason"
+
+
+def with_model(body: Any, model: str) -> Any:
+    """A request for another model, whichever way it came."""
+    if isinstance(body, msgspec.Struct):
+        return msgspec.structs.replace(body, model=model)
+    return body.model_copy(update={"model": model})
+
+
+async def written(waiting: Future[None]) -> None:
+    """Wait until exposures are on disk."""
+    try:
+        await asyncio.wait_for(asyncio.wrap_future(waiting), WAIT)
+    except TimeoutError:
+        raise store_busy() from None

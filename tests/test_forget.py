@@ -1,0 +1,222 @@
+"""A person is erased from models, splits, mined folders and checkpoints; what a ranking weighs is told."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import whyrank as wr
+from whyrank.cli import main
+from whyrank.data import Triplets, read_split
+from whyrank.data.catalog import Catalog
+from whyrank.errors import DataError
+from whyrank.models import BPER, COUNTS, RUCF, load
+from whyrank.online.about import about
+from whyrank.online.erasure import TOMBSTONE
+from whyrank.online.forget import RECOUNTED, UNLINKED, forget, held_by_model
+from whyrank.training.checkpoint import write_arrays
+
+USER = "ann@example.org"
+
+
+def frame() -> pl.DataFrame:
+    """Five people who write about four items; only Ann says that the inn has ghosts."""
+    rng = np.random.default_rng(0)
+    said = ["quiet", "clean", "cheap", "central"]
+    rows = [
+        (user, item, e, f"{user} finds the {item} {e}, which is nice to know.", int(rng.integers(1, 6)), at)
+        for at, user in enumerate(["bob", "eve", "joe", "kim", USER])
+        for item in ("inn", "spa", "bar", "pub")
+        for e in rng.permutation(said)[:2]
+    ]
+    rows.append((USER, "inn", "ghosts", "The inn has ghosts and Ann saw them all.", 1, 9))
+    names = ["user", "item", "explanation", "sentence", "rating", "time"]
+    source = pl.concat_str(pl.lit("review of the guest "), "user", pl.lit(" about "), "item")
+    return pl.DataFrame(rows, names, orient="row").with_columns(
+        aspect=pl.col("explanation").str.head(3), polarity=pl.lit(1), source=source
+    )
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Path:
+    return Triplets.from_frame(frame()).split(seed=0, test=0.2, validation=0.1, method="hash").write(tmp_path / "split")
+
+
+def names_user(folder: Path) -> bool:
+    """Whether any file of a folder holds the id, or what only Ann wrote."""
+    whole = b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
+    tables = [pl.read_parquet(file) for file in folder.rglob("*.parquet")]
+    texts = [str(value) for table in tables for column in table for value in column.to_list()]
+    return b"ann@" in whole or b"Ann saw" in whole or any("ann@" in text or "Ann saw" in text for text in texts)
+
+
+@pytest.mark.parametrize("kind", [BPER, COUNTS, RUCF])
+def test_a_model_with_its_split_is_counted_anew_without_the_user(tmp_path: Path, split: Path, kind: type) -> None:
+    train = read_split(split).train
+    given = {"epochs": 2} if kind is BPER else {}
+    kind(**given).fit(train).save(tmp_path / "model")
+    assert names_user(tmp_path / "model")
+    receipt = forget(USER, models=[tmp_path / "model"], data=[split])
+    assert [each.note for each in receipt.folders] == [RECOUNTED, ""]
+    assert not names_user(tmp_path / "model")
+    assert not names_user(split)
+    model = load(tmp_path / "model")
+    number = train.users.number(USER)
+    left = Catalog.of(train.take(np.flatnonzero(train.record_user != number)))
+    for name, array in left.arrays().items():
+        np.testing.assert_array_equal(model.catalog_.arrays()[name], array, err_msg=name)
+    assert model.catalog_.people.quotes.equals(left.people.quotes)
+    assert model.catalog_.users.ids[number].startswith(TOMBSTONE)
+    if kind is BPER:
+        assert not model.user_factors_[number].any()
+    theirs, nobody = (model.explain(user, "inn", grounded=False) for user in (USER, "somebody unknown"))
+    assert [each.explanation for each in theirs] == [each.explanation for each in nobody]
+    assert theirs[0].fallback == "unknown_user"
+    again = forget("bob", models=[tmp_path / "model"], data=[split])  # also the second one
+    assert [each.note for each in again.folders] == [RECOUNTED, ""]
+
+
+def test_a_model_alone_keeps_sums_and_loses_every_link(tmp_path: Path, split: Path) -> None:
+    model = BPER(epochs=2).fit(read_split(split).train)
+    model.save(tmp_path / "model")
+    (tmp_path / "model" / "notes.txt").write_text("ours")
+    receipt = forget(USER, models=[tmp_path / "model"])
+    (erased,) = receipt.folders
+    assert (erased.found, erased.note) == (True, UNLINKED)
+    assert erased.removed["quotes"] > 0
+    assert erased.before == model.digest()
+    assert erased.after == load(tmp_path / "model").digest() != erased.before
+    assert not names_user(tmp_path / "model")
+    assert (tmp_path / "model" / "notes.txt").read_text() == "ours"
+    after = load(tmp_path / "model").catalog_
+    assert after.popularity.tolist() == model.catalog_.popularity.tolist()
+    assert after.user_items.sizes()[model.catalog_.users.number(USER)] == 0
+    assert len(after.people.quotes) + erased.removed["quotes"] == len(model.catalog_.people.quotes)
+    (nothing,) = forget(USER, models=[tmp_path / "model"]).folders
+    assert (nothing.found, nothing.before) == (False, erased.after)
+
+
+def test_a_split_keeps_the_parts_of_all_others(tmp_path: Path, split: Path) -> None:
+    before = read_split(split)
+    forget(USER, data=[split])
+    after = read_split(split)
+    for part in ("train", "validation", "test"):
+        old, new = (getattr(each, part).frame() for each in (before, after))
+        assert new.drop("text", strict=False).equals(old.filter(pl.col("user") != USER).drop("text", strict=False))
+    assert after.data.rating_range == before.data.rating_range
+
+
+@pytest.mark.parametrize("unit", ["statements", "clauses"])
+def test_a_mined_folder_loses_what_the_user_wrote(tmp_path: Path, unit: str) -> None:
+    rows = [
+        (f"u{at % 9}", f"i{at % 7}", f"The room was clean. The staff was friendly at {at % 5}.") for at in range(60)
+    ]
+    rows += [("ann@example.org", "i1", "The room was clean. Ann saw a friendly staff.")]
+    reviews = tmp_path / "reviews.csv"
+    pl.DataFrame(rows, ["user", "item", "text"], orient="row").write_csv(reviews)
+    mined = wr.mine(reviews, unit=unit, min_count=2)
+    mined.write(tmp_path / "mined")
+    (erased,) = forget(USER, data=[tmp_path / "mined"]).folders
+    assert erased.found
+    assert erased.removed["triplets"] == mined.pool.triplets.filter(pl.col("user") == USER).height > 0
+    assert not names_user(tmp_path / "mined")
+    left = type(mined).read(tmp_path / "mined")
+    assert left.explanations["count"].sum() == left.pool.triplets.height
+    (nothing,) = forget(USER, data=[tmp_path / "mined"]).folders
+    assert not nothing.found
+
+
+def test_a_checkpoint_is_removed_and_other_files_are_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "bper.checkpoint"
+    write_arrays(file, "mark", {"values": np.zeros(3)})
+    (erased,) = forget(USER, data=[file]).folders
+    assert (erased.kind, erased.after, file.exists()) == ("checkpoint", None, False)
+    (tmp_path / "reviews.csv").write_text("user,item\nann,inn\n")
+    for path in ("reviews.csv", "nowhere"):
+        with pytest.raises(DataError, match="never changed"):
+            forget(USER, data=[tmp_path / path])
+    assert (tmp_path / "reviews.csv").read_text() == "user,item\nann,inn\n"
+
+
+def test_an_export_shows_what_a_model_holds(tmp_path: Path, split: Path) -> None:
+    model = BPER(epochs=1).fit(read_split(split).train)
+    held = held_by_model(model, USER)
+    assert held["known"]
+    assert set(held["items"]) <= {"inn", "spa", "bar", "pub"}  # type: ignore[call-overload]
+    assert any("ann@" in text for text in held["quotes"])  # type: ignore[attr-defined]
+    assert held["factors"] == ["user_factors"]
+    assert held_by_model(model, "nobody") == {"model": "bper", "known": False}
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main([str(each) for each in arguments])
+    said = capsys.readouterr()
+    return int(ended.value.code or 0), said.out, said.err
+
+
+def test_the_commands_go_from_an_export_to_a_receipt(
+    tmp_path: Path, split: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    COUNTS().fit(read_split(split).train).save("model")
+    store = "sqlite:///store.db"
+    assert json.loads(call(capsys, "export-user", USER, "--store", store, "--model", "model")[1])["models"][0]["known"]
+    code, out, _ = call(
+        capsys, "forget", USER, "--store", store, "--model", "model", "--data", split, "-o", "receipt.json"
+    )
+    assert code == 0
+    assert "model (model): " in out
+    receipt = (tmp_path / "receipt.json").read_text()
+    assert USER not in receipt
+    assert USER not in out
+    assert re.fullmatch("[0-9a-f]{64}", json.loads(receipt)["user"])
+    assert not json.loads(call(capsys, "export-user", USER, "--model", "model")[1])["models"][0]["known"]
+    assert call(capsys, "retain", "--store", store, "--days", "3")[1] == "0 exposures, 0 events erased\n"
+    for wrong in (("forget", USER), ("export-user", USER), ("forget", USER, "--model", "nowhere")):
+        code, out, err = call(capsys, *wrong)
+        assert (code, out) == (2, "")
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+
+
+def test_a_page_says_what_the_ranking_weighs(tmp_path: Path, split: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train = read_split(split).train
+    found = about(BPER(epochs=2, mu=0.9).fit(train))
+    assert sum(found.weights.values()) == pytest.approx(1)
+    assert about(BPER(epochs=2, mu=1.0).fit(train)).weights.get("item", 0) == 0
+    assert "`mu`: 0.9" in found.markdown()
+    COUNTS().fit(train).save(tmp_path / "model")
+    assert call(capsys, "about", tmp_path / "model", "-o", tmp_path / "about.html")[0] == 0
+    page = (tmp_path / "about.html").read_text()
+    assert "<h1>How reasons are ranked (COUNTS)</h1>" in page
+    assert "<script" not in page
+    assert call(capsys, "about", tmp_path / "model", "-o", tmp_path / "about.pdf")[0] == 2
+    assert call(capsys, "about", tmp_path / "model")[1].startswith("# How reasons are ranked")
+
+
+def test_the_ab_commands_go_from_an_experiment_to_its_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arms = ("--arm", "a=bper", "--arm", "b=bper,diversity=0.5", "--share", "50:50")
+    assert call(capsys, "ab", "create", "t", *arms)[1].splitlines()[1:] == [
+        "  a: bper (50%)",
+        "  b: bper, diversity=0.5 (50%)",
+    ]
+    assert json.loads(call(capsys, "ab", "ramp", "t", "0.5", "--json")[1])["ramp"] == 0.5
+    assert "50% of users" in call(capsys, "ab", "list")[1]
+    code, out, _ = call(capsys, "ab", "results", "t", "--markdown", "t.md")
+    assert code == 0
+    assert out.startswith("Too early to say: arm a has 0 users")
+    assert (tmp_path / "t.md").read_text().startswith("# Experiment t\n")
+    assert json.loads(call(capsys, "ab", "results", "t", "--json")[1])["comparisons"][0]["decided"] is False
+    assert json.loads(call(capsys, "ab", "stop", "t", "--json")[1])["stopped"] is not None
+    assert "stopped" in call(capsys, "ab", "show", "t")[1]
+    for wrong in (("create", "t", *arms), ("show", "u"), ("create", "u", "--arm", "a=x")):
+        assert call(capsys, "ab", *wrong)[0] == 2

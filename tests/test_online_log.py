@@ -1,0 +1,263 @@
+"""The log as tables, in a folder and in a store; the thread that writes it; the way from version 0.1."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+import sqlalchemy as sa
+
+from whyrank.errors import DataError, ParameterError
+from whyrank.online import events, writer
+from whyrank.online.erasure import erase, export, retain
+from whyrank.online.log import EVENTS, EXPOSURES, Log
+from whyrank.online.store import Store
+from whyrank.online.tables import VERSION, exposures, schema
+from whyrank.online.writer import Exposure, QueueFull, Writer, new_id
+
+FIRST = """
+CREATE TABLE whyrank_feedback (number INTEGER NOT NULL PRIMARY KEY, key TEXT UNIQUE, at TEXT NOT NULL,
+    event TEXT NOT NULL, user TEXT NOT NULL, item TEXT NOT NULL, explanation TEXT, model TEXT, rank INTEGER);
+CREATE TABLE whyrank_study (id TEXT NOT NULL PRIMARY KEY, title TEXT NOT NULL, a TEXT NOT NULL, b TEXT NOT NULL,
+    n INTEGER NOT NULL, agreement INTEGER NOT NULL, ties BOOLEAN NOT NULL, seed BIGINT NOT NULL,
+    question TEXT NOT NULL, created TEXT NOT NULL);
+INSERT INTO whyrank_feedback VALUES (1, 'k1', '2026-01-02T03:04:05Z', 'clicked', 'ann', 'inn', 'quiet', 'bper', 2);
+INSERT INTO whyrank_feedback VALUES (2, NULL, '2026-01-02T03:04:06Z', 'shown', 'bob', 'inn', NULL, NULL, NULL);
+INSERT INTO whyrank_study VALUES ('s', 't', 'a', 'b', 5, 2, 0, 0, 'q', '2026-01-01T00:00:00Z');
+"""
+
+
+class Counted:
+    """What a writer reports."""
+
+    def __init__(self) -> None:
+        self.written = self.failed = 0
+
+    def exposures_written(self, count: int) -> None:
+        self.written += count
+
+    def exposures_failed(self, count: int) -> None:
+        self.failed += count
+
+    def exposures_queued(self, count: int) -> None:
+        pass
+
+
+def exposure(user: str = "ann", *, id: str | None = None, time: int = 1000, arm: str | None = None) -> Exposure:
+    slate = json.dumps([{"i": "inn", "e": "quiet", "p": 0.5}, {"i": "inn", "e": "clean", "p": 1.0}])
+    name = None if arm is None else "test"
+    return Exposure(id or new_id(), time, user, "explain", "bper", "d1", name, arm, "{}", slate)
+
+
+def shown(**changed: list[object]) -> pl.DataFrame:
+    columns: dict[str, list[object]] = {
+        "exposure": ["x", "x", "y"],
+        "time": [5, 5, 9],
+        "user": ["ann", "ann", "bob"],
+        "item": ["i", "i", "j"],
+        "position": [2, 1, 0],
+        "explanation": ["b", "a", None],
+        "propensity": [0.5, 1.0, 1.0],
+        "experiment": ["t", "t", None],
+        "arm": ["a", "a", None],
+        "model": ["d"] * 3,
+        "route": ["explain"] * 3,
+    }
+    return pl.DataFrame(columns | changed, strict=False)
+
+
+def done(**changed: list[object]) -> pl.DataFrame:
+    columns: dict[str, list[object]] = {"exposure": ["x"], "event": ["clicked"], "time": [7], "user": ["ann"]}
+    return pl.DataFrame(columns | changed, strict=False)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(f"sqlite:///{tmp_path}/store.db").create()
+    yield store
+    store.close()
+
+
+def put(store: Store, *given: Exposure) -> None:
+    made = Writer(store, Counted())
+    made.put(given)
+    made.close()
+
+
+def test_a_log_has_its_columns_and_its_order_whatever_it_is_made_of() -> None:
+    log = Log(shown(), done())
+    assert dict(log.exposures.schema) == {name: kind() for name, kind in EXPOSURES.items()}
+    assert dict(log.events.schema) == {name: kind() for name, kind in EVENTS.items()}
+    assert log.exposures["position"].to_list() == [1, 2, 0]
+    assert log.events["value"].to_list() == [1.0]
+    assert repr(log) == "Log(2 lists, 2 reasons, 1 event)"
+    turned = Log(shown().reverse(), done())
+    assert turned.digest() == log.digest()
+    assert Log(shown(), done(value=[2.0])).digest() != log.digest()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"propensity": [0.5, 0.0, 1.0]}, "column 'propensity'"),
+        ({"position": [1, 1, 0]}, "each position once"),
+        ({"position": [2, 1, 1]}, "null where position is 0"),
+        ({"user": ["ann", None, "bob"]}, "row 2, column 'user'"),
+        ({"time": ["now", "5", "9"]}, "column 'time'"),
+    ],
+)
+def test_exposures_that_cannot_be_are_refused_with_their_place(changed: dict[str, list[object]], said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        Log(shown(**changed), done())
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"event": ["looked"]}, "one of shown"),
+        ({"exposure": ["z"]}, "an exposure of the log"),
+        ({"value": [float("nan")]}, "finite"),
+    ],
+)
+def test_events_that_cannot_be_are_refused_with_their_place(changed: dict[str, list[object]], said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        Log(shown(), done(**changed))
+
+
+def test_a_folder_gives_back_what_was_written(tmp_path: Path) -> None:
+    log = Log(shown(), done(position=[1]))
+    log.write(tmp_path / "log")
+    assert Log.read(tmp_path / "log").digest() == log.digest()
+    lines = tmp_path / "lines"
+    lines.mkdir()
+    log.exposures.write_ndjson(lines / "exposures.jsonl")
+    log.events.write_ndjson(lines / "events.jsonl")
+    assert Log.read(lines).digest() == log.digest()
+    assert Log.read(lines, since=6).lists == 1
+    assert len(Log.read(lines, until=7).events) == 0
+    assert Log.read(lines, experiment="t").exposures["exposure"].unique().to_list() == ["x"]
+    (lines / "events.jsonl").write_text("{")
+    with pytest.raises(DataError, match=r"events\.jsonl"):
+        Log.read(lines)
+    with pytest.raises(ParameterError, match="no such folder"):
+        Log.read(tmp_path / "nowhere")
+
+
+def test_a_store_gives_back_what_was_put_and_done(store: Store) -> None:
+    one, two = exposure("ann", arm="a"), exposure("bob", time=2000)
+    empty = exposure("eve")._replace(slate='[{"i": "inn", "e": null, "p": 1.0}]')
+    put(store, one, two, empty)
+    click = {"event": "clicked", "exposure": one.id, "position": 2, "value": 3.0}
+    assert events.add(store, [click, click, {**click, "position": 1}]) == (2, 1)
+    assert events.add(store, [click, {**click, "key": "another"}]) == (1, 1)
+    events.add(store, [{"event": "clicked", "exposure": "unknown"}, {"event": "shown", "user": "ann", "item": "inn"}])
+    log = Log.read(store.url)
+    rows = log.exposures.filter(pl.col("exposure") == one.id)
+    assert rows.select("position", "explanation", "propensity", "arm").rows() == [
+        (1, "quiet", 0.5, "a"),
+        (2, "clean", 1.0, "a"),
+    ]
+    nothing = log.exposures.filter(pl.col("exposure") == empty.id)
+    assert nothing.select("position", "explanation").rows() == [(0, None)]
+    assert log.events.select("position", "value", "user").rows() == [(1, 3.0, "ann"), (2, 3.0, "ann"), (2, 3.0, "ann")]
+    assert Log.read(store.url, since=1500).lists == 1
+    assert Log.read(store.url, experiment="test").lists == 1
+
+
+def test_the_store_of_version_0_1_becomes_one_of_this_version(tmp_path: Path) -> None:
+    file = tmp_path / "old.db"
+    with sqlite3.connect(file) as connection:
+        connection.executescript(FIRST)
+    connection.close()
+    for _ in range(2):  # the second time there is nothing left to do
+        store = Store(f"sqlite:///{file}").create()
+        store.check()
+        found = export(store, "ann")["events"]
+        assert [(each["key"], each["position"], each["explanation"], each["time"]) for each in found] == [
+            ("k1", 2, "quiet", 1767323045)
+        ]
+        assert events.counts(store)[1]["clicked"] == 1
+        assert events.add(store, [{"key": "k1", "event": "clicked", "user": "ann", "item": "inn"}]) == (0, 1)
+        with store.reading() as connection:
+            assert connection.scalars(sa.select(schema.c.version)).all() == [VERSION]
+            names = sa.inspect(connection).get_table_names()
+        assert "whyrank_feedback" not in names
+        assert "whyrank_study" in names
+        store.close()
+
+
+def test_a_store_of_a_later_version_is_refused(store: Store) -> None:
+    with store.writing() as connection:
+        connection.execute(schema.insert(), {"version": VERSION + 1})
+    with pytest.raises(ParameterError, match=f"version {VERSION + 1}"):
+        Store(store.url).create()
+
+
+def test_what_is_put_twice_is_there_once_and_durable_means_written(store: Store) -> None:
+    counted, one = Counted(), exposure()
+    made = Writer(store, counted)
+    for _ in range(2):
+        waiting = made.put([one, exposure()], durable=True)
+        assert waiting is not None
+        waiting.result(30)
+    with store.reading() as connection:
+        assert connection.scalar(sa.select(sa.func.count()).select_from(exposures)) == 3
+    made.close()
+    assert counted.written == 4
+    with pytest.raises(QueueFull):
+        made.put([one])
+
+
+def test_a_locked_store_delays_exposures_and_fails_those_who_wait(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "AGAIN", 0.01)
+    monkeypatch.setattr(writer, "QUEUED", 3)
+    monkeypatch.setattr("whyrank.online.store.WAIT", 0.01)
+    told = threading.Event()
+    counted = Counted()
+    other = Store(store.url).create()
+    lock = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    made = Writer(other, counted, lambda problem: told.set())
+    made.put([exposure()])
+    waiting = made.put([exposure()], durable=True)
+    assert waiting is not None
+    with pytest.raises(sa.exc.OperationalError):
+        waiting.result(60)
+    assert told.is_set()
+    with pytest.raises(QueueFull):
+        made.put([exposure()] * 3)
+    lock.rollback()
+    lock.close()
+    made.close(60)
+    assert (counted.written, counted.failed) == (1, 4)
+    other.close()
+
+
+def test_erasing_a_user_leaves_others_and_retention_leaves_what_is_new(store: Store) -> None:
+    one, two, late = exposure("ann"), exposure("bob"), exposure("bob", time=10 * 86_400)
+    put(store, one, two, late)
+    for each in (one, two):
+        events.add(store, [{"event": "clicked", "exposure": each.id}])
+    events.add(store, [{"event": "shown", "user": "ann", "item": "inn"}])
+    assert len(export(store, "ann")["exposures"]) == 1
+    assert len(export(store, "ann")["events"]) == 2
+    assert erase(store, "ann") == {"exposures": 1, "events": 2, "study_cases": 0}
+    assert export(store, "ann") == {"user": "ann", "exposures": [], "events": [], "study_cases": []}
+    assert len(export(store, "bob")["exposures"]) == 2
+    assert retain(store, 5, now=11 * 86_400) == {"exposures": 1, "events": 1}
+    assert [each["id"] for each in export(store, "bob")["exposures"]] == [late.id]
+    with pytest.raises(ParameterError, match="at least 1"):
+        retain(store, 0)
+
+
+def test_later_ids_are_larger() -> None:
+    made = [new_id() for _ in range(100)]
+    assert len(set(made)) == 100
+    assert [each[:12] for each in made] == sorted(each[:12] for each in made)

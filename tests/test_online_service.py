@@ -1,0 +1,284 @@
+"""Exposures, experiments, scopes and erasure over HTTP."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from starlette.testclient import TestClient
+
+from service_world import Process, World, make_world
+from test_online_log import exposure, put
+from test_service import checked
+from test_service_process import ask
+from whyrank.online import ab
+from whyrank.online.assignment import Experiment, parse_arms
+from whyrank.online.log import Log
+from whyrank.online.store import Store
+from whyrank.service import schemas, schemas_online
+from whyrank.service.settings import read_keys
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/store.db"
+
+
+@pytest.fixture
+def client(world: World, url: str) -> Iterator[TestClient]:
+    with world.client("toy", "pop", store=url) as client:
+        yield client
+
+
+def pair(world: World, **more: object) -> dict[str, object]:
+    return {"user": world.user, "item": world.item, "grounded": False, **more}
+
+
+def test_an_answer_is_logged_as_it_was_given(client: TestClient, world: World, url: str) -> None:
+    body = pair(world, n=3, log=True, durable=True, specificity=0.1)
+    answer = checked(client.post("/v1/explain", json=body), schemas.ExplainAnswer)
+    (result,) = answer["results"]
+    log = Log.read(url)
+    assert log.exposures["exposure"].unique().to_list() == [result["exposure"]]
+    assert log.exposures["explanation"].to_list() == [each["explanation"] for each in result["reasons"]]
+    assert log.exposures.select("user", "item", "route", "propensity").unique().rows() == [
+        (world.user, world.item, "explain", 1.0)
+    ]
+    assert log.exposures["model"][0] == client.app.app.state.whyrank.shelf.models["toy"].digest
+    export = checked(client.get(f"/v1/users/{world.user}/export"), schemas_online.ExportAnswer)
+    assert export["exposures"][0]["options"] == {"grounded": False, "n": 3, "specificity": 0.1}
+
+
+def test_lists_of_every_route_are_logged_and_others_are_not(client: TestClient, world: World, url: str) -> None:
+    wanted = {"user": world.user, "n": 2, "grounded": False, "log": True, "durable": True}
+    many = {"pairs": [{"user": world.user, "item": world.item}, {"user": "new", "item": "unknown"}], "grounded": False}
+    recommended = checked(client.post("/v1/recommend", json=wanted), schemas.RecommendAnswer)
+    paired = checked(client.post("/v1/pairs", json=wanted), schemas.PairsAnswer)
+    several = client.post("/v1/explain", json={**many, "log": True, "durable": True}).json()["results"]
+    assert [("exposure" in each) for each in several] == [True, False]  # an unknown item shows nothing
+    assert "exposure" not in client.post("/v1/explain", json=pair(world)).json()["results"][0]
+    log = Log.read(url)
+    assert log.lists == 2 + 1 + 1
+    rows = log.exposures.filter(pl.col("exposure") == paired["exposure"])
+    assert rows.select("position", "item", "explanation").rows() == [
+        (each["rank"], each["item"], each["reason"]["explanation"]) for each in paired["pairs"]
+    ]
+    found = {each["exposure"]: each["item"] for each in recommended["recommendations"]}
+    logged = log.exposures.filter(pl.col("route") == "recommend").select("exposure", "item").unique().rows()
+    assert dict(logged) == found
+
+
+def test_by_setting_everything_is_logged_but_what_asks_not_to_be(world: World, url: str) -> None:
+    with world.client("toy", store=url, log=True) as client:
+        assert "exposure" in client.post("/v1/explain", json=pair(world)).json()["results"][0]
+        assert "exposure" not in client.post("/v1/explain", json=pair(world, log=False)).json()["results"][0]
+        nobody = pair(world, personal=False, durable=True)
+        answer = checked(client.post("/v1/explain", json=nobody), schemas.ExplainAnswer)
+        assert answer["results"][0]["fallback"] == "not_personal"
+    assert sorted(Log.read(url).exposures["user"].unique()) == ["", world.user]  # the end of a service writes all
+
+
+def test_reasons_are_given_where_the_log_is_full(
+    client: TestClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whyrank.online.writer.QUEUED", 0)
+    answer = client.post("/v1/explain", json=pair(world, log=True))
+    assert answer.status_code == 200
+    assert "exposure" not in answer.json()["results"][0]
+    assert client.post("/v1/explain", json=pair(world, durable=True)).status_code == 503
+    assert "whyrank_exposures_failed_total 2.0" in client.get("/metrics").text
+
+
+def test_answers_that_are_not_personal_are_those_of_somebody_unknown(client: TestClient, world: World) -> None:
+    for path, body in (("explain", pair(world)), ("recommend", {"user": world.user}), ("pairs", {"user": world.user})):
+        theirs = client.post(f"/v1/{path}", json={**body, "user": "nobody knows"}).json()
+        plain = client.post(f"/v1/{path}", json={**body, "personal": False}).json()
+        text = client.post(f"/v1/{path}", json=body).text
+        assert str(plain).replace("not_personal", "unknown_user").replace(world.user, "nobody knows") == str(theirs)
+        assert "not_personal" not in text
+
+
+def test_feedback_names_an_exposure(client: TestClient, world: World, url: str) -> None:
+    made = client.post("/v1/explain", json=pair(world, log=True, durable=True)).json()["results"][0]["exposure"]
+    click = {"exposure": made, "event": "clicked", "position": 1}
+    bought = {"exposure": made, "event": "converted", "value": 19.9}
+    assert client.post("/v1/feedback", json={"events": [click, click, bought]}).json() == {"stored": 2, "repeated": 1}
+    assert Log.read(url).events.select("event", "position", "value", "user").rows() == [
+        ("clicked", 1, 1.0, world.user),
+        ("converted", None, 19.9, world.user),
+    ]
+    (counts,) = client.get("/v1/feedback").json()["models"]
+    assert (counts["model"], counts["clicked"], counts["converted"]) == ("toy", 1, 1)
+    metrics = client.get("/metrics").text
+    assert "whyrank_exposures_written_total 1.0" in metrics
+    assert "whyrank_events_written_total 2.0" in metrics
+    for wrong in ({"event": "clicked"}, {"event": "clicked", "user": "u"}, {**click, "rank": 1}):
+        assert client.post("/v1/feedback", json={"events": [wrong]}).status_code == 422
+
+
+ARMS = [{"name": "a", "model": "toy"}, {"name": "b", "model": "pop", "options": {"specificity": 0.5}}]
+ARMS += [{"name": "c", "model": "none"}]
+
+
+def test_an_experiment_decides_who_gets_what(client: TestClient, world: World, url: str) -> None:
+    made = checked(client.post("/v1/experiments", json={"name": "t", "arms": ARMS}), schemas_online.ExperimentOut, 201)
+    assert "salt" not in made
+    seen: dict[str, dict[str, object]] = {}
+    for at in range(30):
+        body = pair(world, user=f"u{at:06d}", experiment="t", durable=True)
+        answer = checked(client.post("/v1/explain", json=body), schemas.ExplainAnswer)
+        again = client.post("/v1/explain", json=body).json()
+        assert (again["arm"], again["experiment"]) == (answer["arm"], "t")
+        seen[str(answer["arm"])] = answer
+    assert seen["a"]["model"] == "toy"
+    assert seen["b"]["model"] == "pop"
+    assert seen["c"]["results"][0]["reasons"] == []  # type: ignore[index]
+    log = Log.read(url, experiment="t")
+    assert log.lists == 60
+    assert set(log.exposures.filter(pl.col("arm") == "c")["position"]) == {0}
+    for wrong in ({"model": "pop"}, {"personal": False}, {"experiment": "none there"}):
+        assert client.post("/v1/explain", json={**body, **wrong}).status_code in (404, 422)
+    two = {"pairs": [{"user": user, "item": world.item} for user in ("x", "y")], "experiment": "t"}
+    assert client.post("/v1/explain", json=two).status_code == 422
+    found = checked(client.get("/v1/experiments/t/results?points=2"), schemas_online.ResultsAnswer)
+    assert found["verdict"].startswith("Too early to say")
+    assert sum(arm["users"] for arm in found["arms"]) == 30
+    lists = checked(client.get("/v1/experiments/t/exposures?arm=a&limit=3"), schemas_online.ExposuresAnswer)
+    assert {each["arm"] for each in lists["exposures"]} == {"a"}
+
+
+def test_an_experiment_is_ramped_and_stopped(client: TestClient, world: World) -> None:
+    client.post("/v1/experiments", json={"name": "t", "arms": ARMS[:2], "ramp": 0.0})
+    body = pair(world, experiment="t")
+    assert "arm" not in client.post("/v1/explain", json=body).json()
+    checked(client.post("/v1/experiments/t/ramp", json={"ramp": 1}), schemas_online.ExperimentOut)
+    assert "arm" in client.post("/v1/explain", json=body).json()
+    checked(client.post("/v1/experiments/t/stop"), schemas_online.ExperimentOut)
+    assert "arm" not in client.post("/v1/explain", json=body).json()
+    assert client.post("/v1/experiments/t/stop").status_code == 422
+    assert client.get("/v1/experiments/other").json()["type"] == "urn:whyrank:problem:unknown-experiment"
+    assert client.post("/v1/experiments", json={"name": "t", "arms": ARMS[:2]}).status_code == 422
+    unknown = [{"name": "a", "model": "toy"}, {"name": "b", "model": "gone"}]
+    assert client.post("/v1/experiments", json={"name": "u", "arms": unknown}).status_code == 404
+    assert client.get("/readyz").status_code == 200  # none of this is a damaged store
+
+
+def test_by_setting_an_experiment_answers_requests_that_name_no_model(world: World, url: str) -> None:
+    with world.client("toy", "pop", store=url, experiment="t") as client:
+        assert "arm" not in client.post("/v1/explain", json=pair(world)).json()  # there is none yet
+        client.post("/v1/experiments", json={"name": "t", "arms": ARMS[:2]})
+        assert "arm" in client.post("/v1/explain", json=pair(world)).json()
+        assert "arm" not in client.post("/v1/explain", json=pair(world, model="pop")).json()
+
+
+def test_what_others_change_in_the_store_is_noticed_and_what_is_old_is_erased(
+    world: World, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whyrank.service.app.EXPERIMENTS", 0.01)
+    store = Store(url).create()
+    put(store, exposure(world.user, time=1000))
+    with world.client("toy", "pop", store=url, experiment="t", retain_days=30) as client:
+        ab.create(store, Experiment("t", parse_arms(["a=toy", "b=pop"], None)))
+        seen = ({"arm"} <= client.post("/v1/explain", json=pair(world)).json().keys() for _ in range(10_000))
+        assert any(seen)
+        left = (client.get(f"/v1/users/{world.user}/export").json()["exposures"] for _ in range(10_000))
+        assert any(all(each["time"] > 1000 for each in listed) for listed in left)
+    store.close()
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_may_do_what_its_scopes_say(world: World, url: str, tmp_path: Path) -> None:
+    names = {"asker": "ask", "logger": "ask,log", "boss": "administer", "all": ""}
+    lines = [f"{hashlib.sha256(name.encode()).hexdigest()} {name} {scopes}" for name, scopes in names.items()]
+    (tmp_path / "keys").write_text("# keys\n" + "\n".join(lines))
+    may = {
+        ("POST", "/v1/explain"): {"asker", "logger", "all"},
+        ("GET", "/v1/users"): {"asker", "logger", "all"},
+        ("POST", "/v1/feedback"): {"logger", "all"},
+        ("GET", "/v1/feedback"): {"boss", "all"},
+        ("GET", "/v1/experiments"): {"boss", "all"},
+        ("GET", "/v1/users/x/export"): {"boss", "all"},
+        ("DELETE", "/v1/users/x"): {"boss", "all"},
+        ("GET", "/v1/studies"): {"boss", "all"},
+        ("GET", "/metrics"): {"boss", "all"},
+    }
+    bodies = {"/v1/explain": pair(world), "/v1/feedback": {"events": [{"event": "shown", "user": "u", "item": "i"}]}}
+    shutil.copytree(world.folder / "pop", tmp_path / "pop")
+    keys = read_keys(tmp_path / "keys")
+    with world.client(str(tmp_path / "pop"), store=url, keys=keys) as client:
+        for (method, path), who in may.items():
+            for name in (*names, "stranger"):
+                headers = {"Authorization": f"Bearer {name}"}
+                status = client.request(method, path, headers=headers, json=bodies.get(path)).status_code
+                expected = {200, 201} if name in who else {401} if name == "stranger" else {403}
+                assert status in expected, (method, path, name)
+        logs = client.post("/v1/explain", headers={"Authorization": "Bearer asker"}, json=pair(world, log=True))
+        assert (logs.status_code, logs.json()["type"]) == (403, "urn:whyrank:problem:forbidden")
+
+
+def test_a_scope_that_is_none_is_refused(tmp_path: Path) -> None:
+    for text in ("name everything", "my old key", "name ,"):
+        (tmp_path / "keys").write_text(f"{hashlib.sha256(b'x').hexdigest()} {text}")
+        with pytest.raises(Exception, match="scope"):
+            read_keys(tmp_path / "keys")
+
+
+# -- people ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_user_is_erased_from_the_store_and_the_models_in_service(world: World, url: str, tmp_path: Path) -> None:
+    shutil.copytree(world.folder / "toy", tmp_path / "toy")
+    with world.client(str(tmp_path / "toy"), store=url) as client:
+        assert client.get(f"/v1/users/{world.user}").status_code == 200
+        client.post("/v1/explain", json=pair(world, log=True))
+        receipt = checked(client.delete(f"/v1/users/{world.user}"), schemas_online.ReceiptAnswer)
+        assert world.user not in str(receipt)
+        assert receipt["store"]["exposures"] == 1  # also what was only queued
+        assert receipt["user"] == hashlib.sha256(f"{receipt['salt']}\0{world.user}".encode()).hexdigest()
+        assert receipt["folders"][0]["before"] != receipt["folders"][0]["after"]
+        assert client.get(f"/v1/users/{world.user}").status_code == 404
+        assert client.post("/v1/explain", json=pair(world)).json()["results"][0]["fallback"] == "unknown_user"
+        assert client.get(f"/v1/users/{world.user}/export").json()["exposures"] == []
+
+
+# -- kills -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_acknowledged_survives_a_kill_once(world: World, url: str) -> None:
+    """Clients ask without a pause while the service is killed; what they were told is there, and nothing twice."""
+    acknowledged: list[str] = []
+    enough = threading.Event()
+    with Process("serve", str(world.folder / "pop"), "--store", url, "--log", "--rate", "0") as service:
+
+        def client() -> None:
+            while True:
+                try:
+                    answer = ask(service.url + "v1/explain", pair(world, durable=True))[1]
+                except OSError:
+                    return
+                acknowledged.append(answer["results"][0]["exposure"])  # type: ignore[index]
+                if len(acknowledged) >= 20:
+                    enough.set()
+
+        threads = [threading.Thread(target=client) for _ in range(3)]
+        for each in threads:
+            each.start()
+        assert enough.wait(60)
+        service.process.kill()
+        for each in threads:
+            each.join(60)
+    log = Log.read(url)  # refuses an exposure whose positions are there twice
+    assert len(set(acknowledged)) == len(acknowledged) >= 20
+    assert set(acknowledged) <= set(log.exposures["exposure"])
