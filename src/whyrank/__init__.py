@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from whyrank.data import Split, Triplets, Vocabulary, read, read_split, read_splits, splits, write
     from whyrank.data.describe import describe
     from whyrank.data.simulate import simulate
+    from whyrank.data.simulate_people import simulate_people
     from whyrank.data.simulate_reviews import simulate_reviews
     from whyrank.errors import (
         ArtifactError,
@@ -59,6 +60,7 @@ _HOMES = {
     "whyrank.data": "Split Triplets Vocabulary read read_split read_splits splits write",
     "whyrank.data.describe": "describe",
     "whyrank.data.simulate": "simulate",
+    "whyrank.data.simulate_people": "simulate_people",
     "whyrank.data.simulate_reviews": "simulate_reviews",
     "whyrank.errors": "ArtifactError ClusterError DataError MissingExtra NotFitted ParameterError TrainingError "
     "UnknownId WhyrankError",
@@ -119,6 +121,7 @@ __all__ = [
     "read_split",
     "read_splits",
     "simulate",
+    "simulate_people",
     "simulate_reviews",
     "splits",
     "supported",
