@@ -1,9 +1,10 @@
 """People who react to reasons: a simulated world in which it is known what every list of reasons would get.
 
-A person looks at the reason at position k with the chance `attention[k]`, times `FATIGUE` for every reason above it that
-they clicked. Who looks at a reason clicks it with the chance sigmoid(BASE + what they like + what is true + wording):
+A person looks at the reason at position k with the chance `attention[k]`, times `FATIGUE` for every reason above it
+that they clicked. Who looks at a reason clicks it with the chance sigmoid(BASE + liking + truth + wording):
 
-    liking   TASTE x how much they write about the aspect + SILENT x how much their kind of people likes it but never says
+    liking   TASTE x how much they write about the aspect
+             + SILENT x how much people of their kind like the aspect without ever writing so
     truth    TRUTH x how good (for praise) or bad (for blame) the item really is there
     wording  WORDING x how well the sentence reads, the same for everybody
 

@@ -12,6 +12,8 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
 from whyrank.kernels.backing import backed, first_of_aspects
+from whyrank.kernels.lists import draw_lists
+from whyrank.kernels.rng import key_of
 from whyrank.ranking.diversity import diversify
 from whyrank.ranking.form import Floats, Numbers, Scorer, given_mu
 from whyrank.ranking.options import Options
@@ -22,14 +24,17 @@ Kept = TypeVar("Kept")
 CHUNK = 8192  # pairs whose queries and lists are in memory at once
 WHOLE = 1 << 22  # scores of whole pools that are in memory at once, for models that need them
 PLAIN = Options.plain()
+DRAWN_FROM = 20  # candidates of a drawn list at least; few enough that every chance is exact and quick
 NO_MASK = np.empty(0, np.bool_)
 
 
 class Ranked(NamedTuple):
-    """Best first, one row per pair; -1 and -inf where there was nothing more to rank."""
+    """Best first (or as drawn), one row per pair; -1 and -inf where there was nothing more to rank."""
 
     numbers: Numbers
     scores: Floats
+    # The chance of each at its position, given those above it; None: nothing was drawn, so that it is 1.
+    propensities: NDArray[np.float64] | None = None
 
 
 class Ranker(Scorer, Protocol):
@@ -77,16 +82,50 @@ def rank(
     check_count(n)
     check_mu(model, options.mu)
     n = min(n, len(model.catalog_.explanations))
-    ranked = Ranked(np.empty((len(users), n), np.int32), np.empty((len(users), n), np.float32))
+    shape = (len(users), n)
+    chances = np.empty(shape, np.float64) if options.drawn else None
+    ranked = Ranked(np.empty(shape, np.int32), np.empty(shape, np.float32), chances)
     allowed, boost = options.allowed(model.catalog_), options.boost(model.catalog_)
     # A model that scores n explanations alone has to score them all where others may be the best.
     whole = model.scores_n and (options.grounded or allowed is not None or boost is not None)
     chunk = max(1, min(CHUNK, WHOLE // len(model.catalog_.explanations))) if whole else CHUNK
     for start in range(0, len(users), chunk):
         part = slice(start, start + chunk)
-        found = _rank_chunk(model, users[part], items[part], n, options, allowed, boost, whole, threads)
-        ranked.numbers[part], ranked.scores[part] = found
+        if chances is not None:
+            wanted = min(bounded(n), len(model.catalog_.explanations))
+            best = _top(model, users[part], items[part], wanted, options, allowed, boost, whole, threads)
+            rules, key = drawing(model.catalog_, options), key_of(options.draw)
+            found = draw_lists(best[0], best[1], *rules, key, start, n)
+            ranked.numbers[part], ranked.scores[part], chances[part] = found
+        else:
+            lists = _rank_chunk(model, users[part], items[part], n, options, allowed, boost, whole, threads)
+            ranked.numbers[part], ranked.scores[part] = lists
     return ranked
+
+
+def bounded(n: int) -> int:
+    """How many candidates lists of `n` reasons are drawn from: the best by score of those that may be shown."""
+    return max(DRAWN_FROM, 4 * n)
+
+
+def drawing(catalog: Catalog, options: Options) -> tuple[NDArray[np.int32], NDArray[np.int8], int, bool, float, float]:
+    """What the chances of a list depend on beside the candidates and their scores, as kernels take it."""
+    limits = (int(options.per_aspect), bool(options.consistent))
+    return catalog.aspect, catalog.signs, *limits, float(options.explore), float(options.epsilon)
+
+
+def candidates(
+    model: Ranker, users: Numbers, items: Numbers, n: int, options: Options, threads: int | None = None
+) -> tuple[Numbers, Floats]:
+    """What lists of `n` reasons are drawn from, best first, with scores: one row per pair, -1 where there are fewer."""
+    shape = (len(users), min(bounded(n), len(model.catalog_.explanations)))
+    numbers, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
+    allowed, boost = options.allowed(model.catalog_), options.boost(model.catalog_)
+    for start in range(0, len(users), CHUNK):
+        part = slice(start, start + CHUNK)
+        found = _top(model, users[part], items[part], shape[1], options, allowed, boost, model.scores_n, threads)
+        numbers[part], scores[part] = found
+    return numbers, scores
 
 
 def rank_items(model: ItemRanker, users: Numbers, n: int, threads: int | None = None) -> Ranked:

@@ -120,6 +120,8 @@ def top_items_and_reasons(model: ItemRanker, user: object, n: int, weight: float
         raise ParameterError(f"weight is {weight}; use a number above 0 that float32 can hold")
     if options.diversity:
         raise ParameterError("pairs that are ranked together go by their scores alone; leave out diversity")
+    if options.drawn:
+        raise ParameterError("pairs that are ranked together are not drawn; leave out explore and epsilon")
     catalog, mu = model.catalog_, given_mu(options.mu)
     allowed, boost = options.allowed(catalog), options.boost(catalog)
     users = catalog.users.numbers([user], missing="negative")
