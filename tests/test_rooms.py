@@ -17,7 +17,7 @@ import whyrank
 SOURCE = Path(whyrank.__file__).parent
 # A room may import itself and the rooms to its left.
 ROOMS = ["kernels", "data", "mining", "text", "artifacts", "ranking", "training", "models"]
-ROOMS += ["evaluation", "experiments", "cluster", "service", "cli"]
+ROOMS += ["evaluation", "online", "experiments", "cluster", "service", "cli"]
 ALWAYS = {"errors", "version", "atomic", "places", "parent", "crew"}
 HEAVY = ("torch", "transformers", "ray", "fastapi", "uvicorn", "matplotlib", "optuna", "numba", "polars", "numpy")
 

@@ -77,7 +77,8 @@ def step_rows(
 ) -> None:
     """One step of Fisher scoring for every row of `table`, which owns the data rows order[indptr[k] : indptr[k + 1]].
 
-    Its part of z is table[k] . (left_table[left] + right_table[right]), where -1 adds nothing. `precision` draws it to 0.
+    Its part of z is table[k] . (left_table[left] + right_table[right]), where -1 adds nothing; `precision` draws it to
+    zero.
     """
     factors = table.shape[1]
     matrix, vector, feature = np.empty((factors, factors)), np.empty(factors), np.empty(factors)

@@ -1,0 +1,1 @@
+"""After a reason is shown: exposures, feedback, estimates, learning."""
