@@ -15,7 +15,7 @@ from whyrank.online.log import Log
 from whyrank.online.propensity import DEEPEST, Policy, along, anywhere
 from whyrank.online.rewards import Goal, Lists, lists_of
 
-VERDICT = "dr"  # the estimator that verdicts come from
+VERDICT, PESSIMIST = "dr", "cascade"  # the estimators that verdicts and lower bounds come from
 FEW_PEOPLE = 30
 FEW_LISTS = 200  # effective ones
 MISSING = 0.05  # of what a policy would show may be unknown to the log
@@ -48,21 +48,26 @@ class Estimate:
     lines: tuple[Line, ...]
     refusals: tuple[str, ...]
     notes: tuple[str, ...]
+    at_least: bool  # no more than support is missing, and rewards are never negative: a lower bound can be told
 
     @property
     def line(self) -> Line:
-        """The line that the verdict comes from."""
-        return next(each for each in self.lines if each.estimator == VERDICT)
+        """The line that the verdict comes from; where support is missing, what was never shown counts as nothing."""
+        wanted = PESSIMIST if self.at_least else VERDICT
+        return next(each for each in self.lines if each.estimator == wanted)
 
     def not_worse(self, margin: float = 0.01) -> bool:
         """Whether the lower bound of the uplift is above minus `margin`, one-sided at (1 + confidence) / 2."""
-        return not self.refusals and self.line.uplift_low > -margin
+        return (self.at_least or not self.refusals) and self.line.uplift_low > -margin
 
     def verdict(self) -> str:
         """One plain sentence."""
+        line, level = self.line, f"{100 * self.confidence:g}%"
+        if self.at_least:
+            least = f"If that got nothing at all, the candidate would get {100 * line.uplift:+.1f}%"
+            return f"{self.refusals[0].capitalize()}. {least} ({level}: at least {100 * line.uplift_low:+.1f}%)."
         if self.refusals:
             return f"The log cannot tell: {'; '.join(self.refusals)}."
-        line, level = self.line, f"{100 * self.confidence:g}%"
         range_ = f"({level}: {100 * line.uplift_low:+.1f}% to {100 * line.uplift_high:+.1f}%)"
         if line.uplift_low > 0 or line.uplift_high < 0:
             word = "more" if line.uplift > 0 else "less"
@@ -119,14 +124,16 @@ def estimate(
         _line(name, new[name], old[name], lists.cluster, confidence) for name in estimators.ESTIMATORS if name in new
     ]
     people = len(np.unique(lists.cluster))
+    missing, refusals = _missing(weights), _refusals(lists, weights, people)
     return Estimate(
         len(lists.reward),
         people,
         float(lists.reward.sum(1).mean()),
         confidence,
         tuple(lines),
-        tuple(_refusals(lists, weights, people)),
+        tuple(missing + refusals),
         tuple(notes),
+        bool(missing) and not refusals and bool((lists.reward >= 0).all()),
     )
 
 
@@ -185,21 +192,25 @@ def _line(name: str, new: Value, old: Value, cluster: NDArray[np.int64], confide
 
 
 def _refusals(lists: Lists, weights: Values, people: int) -> list[str]:
-    """Why the log cannot tell, if it cannot."""
+    """Why the log cannot tell anything, if it cannot."""
     found = []
     if (lists.propensity == 1).all() and not (weights == 1).all():
         return ["nothing was drawn while it was written (all propensities are 1); show lists with --explore first"]
     if people < FEW_PEOPLE:
         found.append(f"it holds {people} people; at least {FEW_PEOPLE} are needed")
-    for place in range(weights.shape[1]):
-        mean = float(weights[:, place].mean())
-        if mean < 1 - MISSING - 4 * float(weights[:, place].std()) / np.sqrt(len(weights)):
-            share = f"about {100 * (1 - mean):.0f}% of what the candidate would show up to position {place + 1}"
-            found.append(f"{share} was never shown, or so rarely that its weight is clipped")
-            break
     ess = float(weights[:, -1].sum() ** 2 / max((weights[:, -1] ** 2).sum(), 1e-300))
     if ess < FEW_LISTS:
         found.append(f"its {len(weights):,} lists are worth {ess:,.0f} of the candidate's; {FEW_LISTS} are needed")
     if not lists.reward.any():
         found.append("nobody reacted to anything")
     return found
+
+
+def _missing(weights: Values) -> list[str]:
+    """What the candidate would show and the log does not have; weights are 1 on average where nothing is missing."""
+    for place in range(weights.shape[1]):
+        mean, error = float(weights[:, place].mean()), float(weights[:, place].std()) / np.sqrt(len(weights))
+        if mean < 1 - MISSING - 4 * error:
+            share = f"about {100 * (1 - mean):.0f}% of what the candidate would show up to position {place + 1}"
+            return [f"{share} was never shown, or so rarely that its weight is clipped"]
+    return []

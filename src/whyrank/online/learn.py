@@ -40,13 +40,13 @@ class Learned:
 
     def verdict(self) -> str:
         """What the gate says, in one sentence."""
-        if self.estimate.refusals:
-            return f"Not published. {self.estimate.verdict()}"
         low = f"{100 * self.estimate.line.uplift_low:+.1f}%"
         if self.passed:
-            return f"Published: the uplift is above {low} with 99% confidence. {self.estimate.verdict()}"
+            return f"Passed: the uplift is above {low} with 99% confidence. {self.estimate.verdict()}"
+        if self.estimate.refusals and not self.estimate.at_least:
+            return f"Not passed. {self.estimate.verdict()}"
         allowed = f"{-100 * MARGIN:+.1f}%"
-        return f"Not published: the uplift may be {low}; {allowed} is allowed. {self.estimate.verdict()}"
+        return f"Not passed: the uplift may be as low as {low}; {allowed} is allowed. {self.estimate.verdict()}"
 
     def as_dict(self) -> dict[str, object]:
         return {

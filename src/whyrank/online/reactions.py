@@ -47,7 +47,7 @@ class Rows(NamedTuple):
     weight: NDArray[np.float32]
 
     def take(self, chosen: NDArray[np.bool_]) -> Rows:
-        return self._make(each[chosen] for each in self)
+        return Rows._make(each[chosen] for each in self)
 
 
 @dataclass(frozen=True, eq=False)
