@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import whyrank as wr
-from reaction_world import log_of, shown_lists
 from whyrank.cli import main
 from whyrank.data.simulate_people import SimulatedPeople, simulate_people
 from whyrank.errors import DataError, ParameterError
@@ -21,6 +20,7 @@ from whyrank.online.estimate import estimate
 from whyrank.online.log import Log
 from whyrank.online.propensity import Policy
 from whyrank.online.rewards import Goal, lists_of
+from whyrank.online.simulated import simulate_log
 from whyrank.ranking.rank import rank
 
 DRAWN = wr.Options(explore=1.0, epsilon=0.2, distinctive=1.0, support=1)
@@ -38,7 +38,7 @@ def shown(people: SimulatedPeople) -> wr.Model:
 
 @pytest.fixture(scope="module")
 def log(people: SimulatedPeople, shown: wr.Model) -> Log:
-    return log_of(shown, *shown_lists(people, shown, 6000, DRAWN, seed=1))
+    return simulate_log(people, shown, 6000, DRAWN, seed=1)
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -118,12 +118,12 @@ def test_reactions_are_joined_counted_once_and_weighed(log: Log) -> None:
 
 
 def test_logs_that_cannot_tell_are_refused_with_the_reason(people: SimulatedPeople, log: Log, shown: wr.Model) -> None:
-    best = log_of(shown, *shown_lists(people, shown, 300, wr.Options(), seed=2))
+    best = simulate_log(people, shown, 300, wr.Options(), seed=2)
     pop = wr.POP().fit(people.triplets)
     assert "nothing was drawn" in estimate(best, Policy(pop)).verdict()
     few = log.exposures.filter(pl.col("user").is_in(log.exposures["user"].unique().sort()[:9].implode()))
     assert "9 people" in estimate(Log(few, log.events), Policy(shown, DRAWN)).verdict()
-    cold = log_of(shown, *shown_lists(people, shown, 3000, wr.Options(explore=0.02, distinctive=1.0), seed=3))
+    cold = simulate_log(people, shown, 3000, wr.Options(explore=0.02, distinctive=1.0), seed=3)
     unlike = estimate(cold, Policy(wr.RAND().fit(people.triplets), wr.Options(distinctive=1.0)))
     assert "was never shown" in unlike.verdict()
     assert unlike.at_least or "are worth" in unlike.verdict()

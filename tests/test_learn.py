@@ -10,7 +10,6 @@ import pytest
 from numpy.typing import NDArray
 
 import whyrank as wr
-from reaction_world import log_of, shown_lists
 from whyrank.cli import main
 from whyrank.data.simulate_people import SimulatedPeople, simulate_people
 from whyrank.errors import DataError, ParameterError
@@ -19,6 +18,7 @@ from whyrank.online.learn import Learned, learn
 from whyrank.online.log import Log
 from whyrank.online.reactions import learn_reactions
 from whyrank.online.rewards import lists_of
+from whyrank.online.simulated import log_of
 from whyrank.ranking.rank import rank
 
 SHOWN = {"distinctive": 1.0, "support": 1}
@@ -39,12 +39,17 @@ def model(people: SimulatedPeople) -> wr.Model:
 
 @pytest.fixture(scope="module")
 def made(people: SimulatedPeople, model: wr.Model) -> Made:
-    return shown_lists(people, model, LISTS, DRAWN, seed=1)
+    rng = np.random.default_rng(1)
+    users, items = people.visits(LISTS, rng)
+    found = rank(model, users, items, 3, DRAWN)
+    assert found.propensities is not None
+    return users, items, found.numbers, found.propensities, people.react(users, items, found.numbers, rng)
 
 
 @pytest.fixture(scope="module")
 def log(model: wr.Model, made: Made) -> Log:
-    return log_of(model, *made)
+    users, items, *shown = made
+    return log_of(model.catalog_, (users, items), *shown)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +96,8 @@ def test_random_clicks_change_next_to_nothing(people: SimulatedPeople, model: wr
     users, items, lists, chances, _ = made
     rng = np.random.default_rng(3)
     noise = (rng.random(lists.shape) < np.array([0.15, 0.1, 0.07])) & (lists >= 0)
-    found = learn_reactions(before_reactions(model), lists_of(log_of(model, users, items, lists, chances, noise)))
+    log = log_of(model.catalog_, (users, items), lists, chances, noise)
+    found = learn_reactions(before_reactions(model), lists_of(log))
     after = with_correction(model, found.correction, "x")
     assert clicks(people, after) > 0.93 * clicks(people, model)
 
@@ -103,7 +109,7 @@ def test_misleading_reactions_do_not_pass(model: wr.Model, people: SimulatedPeop
     appeal = people.appeal(users[:, None], items[:, None], np.maximum(lists, 0))
     drawn = np.random.default_rng(5).random(lists.shape)
     wrong[older] = ((drawn < 0.3 * (1 - appeal) ** 8) & (lists >= 0))[older]  # clicks on what nobody likes
-    found = learn(model, log_of(model, users, items, lists, chances, wrong), DRAWN)
+    found = learn(model, log_of(model.catalog_, (users, items), lists, chances, wrong), DRAWN)
     assert clicks(people, found.model) < 0.98 * clicks(people, model)
     assert not found.passed
 

@@ -13,7 +13,7 @@ from whyrank.data.parquet import check_parquet
 from whyrank.data.tables import UNREADABLE, first_line
 from whyrank.errors import DataError
 
-EXPOSURES = {
+EXPOSURES: dict[str, type[pl.DataType]] = {
     "exposure": pl.String,
     "time": pl.Int64,
     "user": pl.String,
@@ -26,7 +26,7 @@ EXPOSURES = {
     "model": pl.String,
     "route": pl.String,
 }
-EVENTS = {
+EVENTS: dict[str, type[pl.DataType]] = {
     "exposure": pl.String,
     "position": pl.Int32,
     "event": pl.String,
