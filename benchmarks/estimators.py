@@ -2,9 +2,9 @@
 
     python benchmarks/estimators.py [--logs 1000] [--lists 2000] [--obp]
 
-Each log holds lists that a Profile model has shown, drawn with explore 1 and epsilon 0.1; estimated is what COUNTS would
-have got under the same options. The truth is the mean of the known chances of clicks over two million lists. `--obp`
-compares three estimators with the Open Bandit Pipeline on one log, where it is installed.
+Each log holds lists that a Profile model has shown, drawn with explore 1 and epsilon 0.1; estimated is what COUNTS
+would have got under the same options. The truth is the mean of the known chances of clicks over two million lists.
+`--obp` compares three estimators with the Open Bandit Pipeline on one log, where it is installed.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ def run(people: SimulatedPeople, shown: wr.Model, other: wr.Model, logs: int, li
         for each in estimate(log, new, old).lines:
             rows[each.estimator].append((each.value, each.low <= known <= each.high, each.high - each.low))
     print(f"{logs:,} logs of {lists:,} lists; the truth is {known:.5f} clicks per list\n")
-    print(
-        "| estimator | bias | standard error of the bias | root mean square error | 95% intervals that cover | width |"
-    )
+    print("| estimator | bias | its standard error | root mean square error | 95% intervals that cover | width |")
     print("|---|--:|--:|--:|--:|--:|")
     for name, answers in rows.items():
         values = np.array([value for value, _, _ in answers])

@@ -34,7 +34,7 @@ from whyrank.online.rewards import lists_of
 from whyrank.online.simulated import log_of, simulate_log, together
 from whyrank.ranking.rank import grounded_candidates, rank
 
-N, DRAWN = 3, wr.Options(explore=1.0, epsilon=0.1)
+N, DRAWN = 3, wr.Options(explore=2.0, epsilon=0.1)
 Feedback = Callable[..., NDArray[np.bool_]]
 
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         load,
     )
     from whyrank.ranking.claims import claims, supported
+    from whyrank.ranking.goals import ItemGoals
     from whyrank.ranking.options import Options
     from whyrank.ranking.sentences import Templates
     from whyrank.training import Run
@@ -69,6 +70,7 @@ _HOMES = {
     "whyrank.models": "BPER BPERJ BPERPlus BPR CD CDJ COUNTS MODELS Model PITF PITFJ POP Profile ProfileJ RAND RICF "
     "RUCF SHARE load",
     "whyrank.ranking.claims": "claims supported",
+    "whyrank.ranking.goals": "ItemGoals",
     "whyrank.ranking.options": "Options",
     "whyrank.ranking.sentences": "Templates",
     "whyrank.training": "Run",
@@ -94,6 +96,7 @@ __all__ = [
     "BPERPlus",
     "ClusterError",
     "DataError",
+    "ItemGoals",
     "MiningRules",
     "MissingExtra",
     "Model",

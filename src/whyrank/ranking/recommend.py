@@ -13,6 +13,7 @@ from whyrank.errors import ParameterError
 from whyrank.kernels.backing import first_of_aspects
 from whyrank.ranking.explain import bonus_of, explained
 from whyrank.ranking.form import Floats, Numbers, given_mu
+from whyrank.ranking.goals import ChosenItems, ItemGoals, choose_items
 from whyrank.ranking.joint import PartBound, TopPairs, top_pairs
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import (
@@ -65,13 +66,12 @@ def recommend(
     how_many: int,
     options: Options,
     templates: Templates | None = None,
+    goals: ItemGoals | None = None,
 ) -> list[Recommendation]:
     """The paper's two steps: the best items, then the best reasons for each; for an unknown user without their part."""
     check_count(n)
     users = model.catalog_.users.numbers([user], missing="negative")
-    ranked = rank_items(model, users, n)
-    items = ranked.numbers[0][ranked.numbers[0] >= 0]
-    scores = ranked.scores[0][: len(items)]
+    items, scores, _ = best_items(model, users, n, goals)
     ids = model.catalog_.items.terms(items).to_list()
     found: list[list[Reason]] = [[] for _ in items]
     if how_many > 0:
@@ -81,6 +81,16 @@ def recommend(
         found = reasons(explained(model, named, (repeated, items), lists, options, similar=True, templates=templates))
     fallback = "unknown_user" if users[0] < 0 else None
     return [Recommendation(*each, fallback) for each in zip(ids, scores.tolist(), found, strict=True)]
+
+
+def best_items(model: ItemRanker, users: Numbers, n: int, goals: ItemGoals | None = None) -> ChosenItems:
+    """The items of one user (-1: unknown) in the order in which they are shown."""
+    ranked = rank_items(model, users, n if goals is None else len(model.catalog_.items))
+    items = ranked.numbers[0][ranked.numbers[0] >= 0]
+    scores = ranked.scores[0][: len(items)]
+    if goals is None:
+        return ChosenItems(items, scores, 1.0)
+    return choose_items(model.catalog_, int(users[0]), items, scores, n, goals)
 
 
 def recommend_pairs(
