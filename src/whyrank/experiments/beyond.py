@@ -19,6 +19,7 @@ from whyrank.experiments.plots import Line, Panel, draw, scatter
 from whyrank.experiments.report import Report
 
 CURVES = ("bper", "profile")
+ITEM_CURVES = ("bper-j", "profile-j")
 DRAWN = ("pop", "counts", "rucf", "pitf", "bper", "bper+", "profile")  # as many as a picture carries
 Lists = NDArray[np.int32]
 Values = NDArray[np.float64]
@@ -29,13 +30,15 @@ def jobs(lab: Lab) -> list[Job]:
     found = ranking.jobs(lab)
     found += [Job(name, split, "unknown") for name in lab.pick(ranking.MODELS) for split in lab.numbers]
     asks = ("diversity", "specificity")
-    return found + [Job(name, split, ask) for name in lab.pick(CURVES) for split in lab.numbers for ask in asks]
+    found += [Job(name, split, ask) for name in lab.pick(CURVES) for split in lab.numbers for ask in asks]
+    goals = ("serendipity", "fairness")
+    return found + [Job(name, split, ask) for name in lab.pick(ITEM_CURVES) for split in lab.numbers for ask in goals]
 
 
 def write(lab: Lab, report: Report) -> Facts:
     found: Facts = {"lists": _lists(lab, report), "popularity": _popularity(lab, report)}
     found |= {"known": _known(lab, report), "unknown": _unknown(lab, report)}
-    found |= {"cost": _cost(lab, report), "options": _options(lab, report)}
+    found |= {"cost": _cost(lab, report), "options": _options(lab, report), "goals": _goals(lab, report)}
     return found
 
 
@@ -237,4 +240,33 @@ def _options(lab: Lab, report: Report) -> Facts:
         "raises how surprising they are."
     )
     report.picture("options", *draw("options", panels), caption(lab, words))
+    return found
+
+
+# -- goals of lists of items -------------------------------------------------------------------------------------------
+
+
+def _goals(lab: Lab, report: Report) -> Facts:
+    models = lab.pick(ITEM_CURVES)
+    report.heading("Beyond accuracy: what serendipity and fair shares of items cost")
+    if not models:
+        report.paragraph("None of the chosen models is among those of this part (bper-j, profile-j).")
+        return {}
+    found: Facts = {}
+    panels = []
+    gains = (
+        ("serendipity", "unexpected", "unexpected (%)", "serendipity"),
+        ("fairness", "tail", "exposure of the less popular half (%)", "least share of the less popular half"),
+    )
+    for ask, gained, label, axis in gains:
+        curves = {n: [lab.facts(Job(n, split, ask))["curve"] for split in lab.numbers] for n in models}
+        for metric, words in (("ndcg", "textbook NDCG@10 of items (%)"), (gained, label)):
+            values = {n: np.array([[100 * at[metric] for at in curve] for curve in c]) for n, c in curves.items()}
+            panels.append(Panel([Line(n, STEPS, v) for n, v in values.items()], axis, words))
+            found[f"{ask} {metric}"] = {n: v.mean(0).tolist() for n, v in values.items()}
+    words = (
+        "Accuracy of recommended items against goals: serendipity prefers items unlike the user's own and less known "
+        "ones; fairness gives the less popular half of the items a least share of the places, at the least cost."
+    )
+    report.picture("goals", *draw("goals", panels), caption(lab, words))
     return found
