@@ -32,7 +32,7 @@ def jobs(lab: Lab) -> list[Job]:
     asks = ("diversity", "specificity")
     found += [Job(name, split, ask) for name in lab.pick(CURVES) for split in lab.numbers for ask in asks]
     goals = ("serendipity", "fairness")
-    return found + [Job(name, split, ask) for name in lab.pick(ITEM_CURVES) for split in lab.numbers for ask in goals]
+    return found + [Job(name, split, ask) for name in _with_items(lab) for split in lab.numbers for ask in goals]
 
 
 def write(lab: Lab, report: Report) -> Facts:
@@ -246,27 +246,32 @@ def _options(lab: Lab, report: Report) -> Facts:
 # -- goals of lists of items -------------------------------------------------------------------------------------------
 
 
+def _with_items(lab: Lab) -> list[str]:
+    return lab.pick(ITEM_CURVES, lambda kind: kind.ranks_items)
+
+
 def _goals(lab: Lab, report: Report) -> Facts:
-    models = lab.pick(ITEM_CURVES)
+    models = _with_items(lab)
     report.heading("Beyond accuracy: what serendipity and fair shares of items cost")
     if not models:
-        report.paragraph("None of the chosen models is among those of this part (bper-j, profile-j).")
+        report.paragraph("None of the chosen models ranks items.")
         return {}
     found: Facts = {}
     panels = []
     gains = (
         ("serendipity", "unexpected", "unexpected (%)", "serendipity"),
-        ("fairness", "tail", "exposure of the less popular half (%)", "least share of the less popular half"),
+        ("fairness", "tail", "places of the tail (%)", "least share of the tail"),
     )
     for ask, gained, label, axis in gains:
         curves = {n: [lab.facts(Job(n, split, ask))["curve"] for split in lab.numbers] for n in models}
-        for metric, words in (("ndcg", "textbook NDCG@10 of items (%)"), (gained, label)):
+        for metric, words in (("ndcg", "items: NDCG@10 (%)"), (gained, label)):
             values = {n: np.array([[100 * at[metric] for at in curve] for curve in c]) for n, c in curves.items()}
             panels.append(Panel([Line(n, STEPS, v) for n, v in values.items()], axis, words))
             found[f"{ask} {metric}"] = {n: v.mean(0).tolist() for n, v in values.items()}
     words = (
         "Accuracy of recommended items against goals: serendipity prefers items unlike the user's own and less known "
-        "ones; fairness gives the less popular half of the items a least share of the places, at the least cost."
+        "ones; fairness gives the tail, which is the less popular half of the items, a least share of the places at "
+        "the least cost. Textbook NDCG; places count by 1 / log2(rank + 1)."
     )
     report.picture("goals", *draw("goals", panels), caption(lab, words))
     return found
