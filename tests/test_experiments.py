@@ -72,6 +72,16 @@ def test_every_experiment_has_results(made: Path) -> None:
     assert all(results.values())
 
 
+def test_goals_cost_accuracy_and_give_what_they_are_for(made: Path) -> None:
+    goals = json.loads((made / "results.json").read_text())["experiments"]["beyond"]["goals"]
+    assert set(goals["fairness tail"]) == {"bper-j", "bpr"}
+    for curve in goals["fairness tail"].values():
+        assert np.all(np.diff(curve) >= -1e-9)
+        assert curve[-1] > curve[0]
+    for curve in goals["serendipity unexpected"].values():
+        assert curve[-1] > curve[0]
+
+
 def test_ids_of_pictures_do_not_collide_on_one_page(made: Path) -> None:
     pictures = [set(re.findall(r'id="(m[0-9a-f]+|p[0-9a-f]+)"', p.read_text())) for p in made.glob("figures/*.svg")]
     assert sum(map(len, pictures)) == len(set().union(*pictures))
@@ -80,7 +90,7 @@ def test_ids_of_pictures_do_not_collide_on_one_page(made: Path) -> None:
 def test_each_picture_is_there_as_svg_and_png_with_a_caption(made: Path) -> None:
     text = (made / "report.md").read_text()
     names = {path.stem for path in (made / "figures").iterdir()}
-    assert names == {"mu", "sparsity", "alpha", "popularity", "known", "cost", "options"}
+    assert names == {"mu", "sparsity", "alpha", "popularity", "known", "cost", "options", "goals"}
     for name in names:
         assert (made / "figures" / f"{name}.svg").is_file()
         caption = re.search(rf"!\[([^\]]*)\]\(figures/{name}.png\)", text)

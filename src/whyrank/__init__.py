@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from whyrank.data import Split, Triplets, Vocabulary, read, read_split, read_splits, splits, write
     from whyrank.data.describe import describe
     from whyrank.data.simulate import simulate
+    from whyrank.data.simulate_people import simulate_people
     from whyrank.data.simulate_reviews import simulate_reviews
     from whyrank.errors import (
         ArtifactError,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         load,
     )
     from whyrank.ranking.claims import claims, supported
+    from whyrank.ranking.goals import ItemGoals
     from whyrank.ranking.options import Options
     from whyrank.ranking.sentences import Templates
     from whyrank.training import Run
@@ -62,6 +64,7 @@ _HOMES = {
     "whyrank.data": "Split Triplets Vocabulary read read_split read_splits splits write",
     "whyrank.data.describe": "describe",
     "whyrank.data.simulate": "simulate",
+    "whyrank.data.simulate_people": "simulate_people",
     "whyrank.data.simulate_reviews": "simulate_reviews",
     "whyrank.errors": "ArtifactError ClusterError DataError MissingExtra NotFitted ParameterError TrainingError "
     "UnknownId WhyrankError",
@@ -70,6 +73,7 @@ _HOMES = {
     "whyrank.models": "BPER BPERJ BPERPlus BPR CD CDJ COUNTS ExpGCN ITEMPOP MODELS Model PITF PITFJ POP Profile "
     "ProfileJ RAND RICF RUCF SHARE USERPOP load",
     "whyrank.ranking.claims": "claims supported",
+    "whyrank.ranking.goals": "ItemGoals",
     "whyrank.ranking.options": "Options",
     "whyrank.ranking.sentences": "Templates",
     "whyrank.training": "Run",
@@ -98,6 +102,7 @@ __all__ = [
     "ClusterError",
     "DataError",
     "ExpGCN",
+    "ItemGoals",
     "MiningRules",
     "MissingExtra",
     "Model",
@@ -125,6 +130,7 @@ __all__ = [
     "read_split",
     "read_splits",
     "simulate",
+    "simulate_people",
     "simulate_reviews",
     "splits",
     "supported",

@@ -20,6 +20,7 @@ from whyrank.experiments.plots import Line, Panel, draw, scatter
 from whyrank.experiments.report import Report
 
 CURVES = ("bper", "profile")
+ITEM_CURVES = ("bper-j", "profile-j")
 DRAWN = ("pop", "counts", "rucf", "pitf", "bper", "bper+", "profile")  # as many as a picture carries
 Lists = NDArray[np.int32]
 Values = NDArray[np.float64]
@@ -30,13 +31,15 @@ def jobs(lab: Lab) -> list[Job]:
     found = [Job(name, split) for name in lab.pick(ranking.MODELS) for split in lab.numbers]
     found += [Job(name, split, "unknown") for name in lab.pick(ranking.MODELS) for split in lab.numbers]
     asks = ("diversity", "specificity")
-    return found + [Job(name, split, ask) for name in lab.pick(CURVES) for split in lab.numbers for ask in asks]
+    found += [Job(name, split, ask) for name in lab.pick(CURVES) for split in lab.numbers for ask in asks]
+    goals = ("serendipity", "fairness")
+    return found + [Job(name, split, ask) for name in _with_items(lab) for split in lab.numbers for ask in goals]
 
 
 def write(lab: Lab, report: Report) -> Facts:
     found: Facts = {"lists": _lists(lab, report), "popularity": _popularity(lab, report)}
     found |= {"known": _known(lab, report), "unknown": _unknown(lab, report)}
-    found |= {"cost": _cost(lab, report), "options": _options(lab, report)}
+    found |= {"cost": _cost(lab, report), "options": _options(lab, report), "goals": _goals(lab, report)}
     return found
 
 
@@ -240,4 +243,38 @@ def _options(lab: Lab, report: Report) -> Facts:
         "raises how surprising they are."
     )
     report.picture("options", *draw("options", panels), caption(lab, words))
+    return found
+
+
+# -- goals of lists of items -------------------------------------------------------------------------------------------
+
+
+def _with_items(lab: Lab) -> list[str]:
+    return lab.pick(ITEM_CURVES, lambda kind: kind.ranks_items)
+
+
+def _goals(lab: Lab, report: Report) -> Facts:
+    models = _with_items(lab)
+    report.heading("Beyond accuracy: what serendipity and fair shares of items cost")
+    if not models:
+        report.paragraph("None of the chosen models ranks items.")
+        return {}
+    found: Facts = {}
+    panels = []
+    gains = (
+        ("serendipity", "unexpected", "unexpected (%)", "serendipity"),
+        ("fairness", "tail", "places of the tail (%)", "least share of the tail"),
+    )
+    for ask, gained, label, axis in gains:
+        curves = {n: [lab.facts(Job(n, split, ask))["curve"] for split in lab.numbers] for n in models}
+        for metric, words in (("ndcg", "items: NDCG@10 (%)"), (gained, label)):
+            values = {n: np.array([[100 * at[metric] for at in curve] for curve in c]) for n, c in curves.items()}
+            panels.append(Panel([Line(n, STEPS, v) for n, v in values.items()], axis, words))
+            found[f"{ask} {metric}"] = {n: v.mean(0).tolist() for n, v in values.items()}
+    words = (
+        "Accuracy of recommended items against goals: serendipity prefers items unlike the user's own and less known "
+        "ones; fairness gives the tail, which is the less popular half of the items, a least share of the places at "
+        "the least cost. Textbook NDCG; places count by 1 / log2(rank + 1)."
+    )
+    report.picture("goals", *draw("goals", panels), caption(lab, words))
     return found

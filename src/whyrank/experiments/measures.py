@@ -19,13 +19,16 @@ from whyrank.experiments import relation
 from whyrank.experiments.cache import Facts, Result
 from whyrank.experiments.jobs import K
 from whyrank.models import Model
+from whyrank.ranking.goals import ItemGoals, choose_items, unexpected
 from whyrank.ranking.options import Options
-from whyrank.ranking.rank import rank
+from whyrank.ranking.rank import rank, rank_items
 from whyrank.ranking.words import word_sets
 
 STEPS = [step / 10 for step in range(11)]
 FEW = 64  # records that are ranked before the clock starts
 METRICS = ("ndcg_paper", "precision", "recall", "f1")
+ASKED = 300  # test users whose item lists show what goals cost
+CANDIDATES = 1000  # best items of a user that goals choose from
 MOST = 20_000  # validation pairs that decide; more change nothing but time
 
 
@@ -125,6 +128,19 @@ def ask_specificity(model: Model, split: Split, threads: int | None) -> Result:
     return _options_curve(model, split, threads, [Options.plain(specificity=step) for step in STEPS])
 
 
+def ask_serendipity(model: Model, split: Split, threads: int | None) -> Result:
+    """Items over serendipity: accuracy, and how unexpected lists are."""
+    return _goals_curve(model, split, [ItemGoals(serendipity=step) for step in STEPS], threads)
+
+
+def ask_fairness(model: Model, split: Split, threads: int | None) -> Result:
+    """Items over the least share of the places that the less popular half of the items has."""
+    catalog = model.catalog_
+    tail = catalog.item_ranks >= len(catalog.items) // 2
+    groups = {item: "tail" for item, rare in zip(catalog.items.ids.to_list(), tail.tolist(), strict=True) if rare}
+    return _goals_curve(model, split, [ItemGoals(shares={"tail": step}, groups=groups) for step in STEPS], threads)
+
+
 ASKS: dict[str, Callable[[Model, Split, int | None], Result]] = {
     "lists": ask_lists,
     "means": ask_means,
@@ -132,6 +148,8 @@ ASKS: dict[str, Callable[[Model, Split, int | None], Result]] = {
     "unknown": ask_unknown,
     "diversity": ask_diversity,
     "specificity": ask_specificity,
+    "serendipity": ask_serendipity,
+    "fairness": ask_fairness,
     "relation": relation.ask_relation,
 }
 
@@ -154,6 +172,33 @@ def on_validation(model: Model, split: Split, threads: int | None) -> Facts:
         facts["validation_items"] = found.recommendation
         facts["validation_on_recommended"] = found.explanation_on_recommended
     return facts
+
+
+def _goals_curve(model: Model, split: Split, steps: Sequence[ItemGoals], threads: int | None) -> Result:
+    """Item lists of a fixed sample of test users: NDCG, unexpectedness, serendipity and the tail's part, by goals."""
+    catalog, relevant = model.catalog_, split.test.user_items
+    users = np.flatnonzero(relevant.sizes()).astype(np.int32)
+    users = np.sort(np.random.default_rng(0).permutation(users)[:ASKED])
+    ranked = rank_items(model, users, CANDIDATES, threads)
+    tail = catalog.item_ranks >= len(catalog.items) // 2
+    discounts = 1 / np.log2(np.arange(2, K + 2))
+    curve = []
+    for goals in steps:
+        rows = []
+        for user, numbers, scores in zip(users.tolist(), ranked.numbers, ranked.scores, strict=True):
+            found = numbers >= 0
+            if not found.any():
+                continue
+            items = choose_items(catalog, user, numbers[found], scores[found], K, goals).items
+            liked, weight = np.isin(items, relevant.row(user)), discounts[: len(items)]
+            fresh = unexpected(catalog, user, items)
+            ideal = discounts[: min(len(relevant.row(user)), K)].sum()
+            ndcg = float((liked * weight).sum() / ideal)
+            part = float((tail[items] * weight).sum() / weight.sum())
+            rows.append((ndcg, float(fresh.mean()), float((liked * fresh).mean()), part))
+        values = np.array(rows).reshape(-1, 4).mean(0) if rows else np.zeros(4)
+        curve.append(dict(zip(("ndcg", "unexpected", "serendipity", "tail"), values.tolist(), strict=True)))
+    return Result({"curve": curve})
 
 
 def _items(model: Model, split: Split, threads: int | None) -> Facts:

@@ -11,6 +11,7 @@ from whyrank.models.bper import BPER, BPERJ, BPR
 from whyrank.models.bper_plus import BPERPlus
 from whyrank.models.counts import COUNTS, ITEMPOP, SHARE, USERPOP
 from whyrank.models.expgcn import ExpGCN
+from whyrank.models.learned import ARRAYS, LEARNED
 from whyrank.models.neighbours import RICF, RUCF
 from whyrank.models.profile import Profile, ProfileJ
 from whyrank.models.simple import POP, RAND
@@ -69,4 +70,5 @@ def load(path: str | Path) -> Model:
     name = stored.facts.get("model")
     if not isinstance(name, str) or name not in MODELS:
         raise ArtifactError(f"{path}: holds a model {name!r} that this version of whyrank does not know")
-    return MODELS[name].restore(stored, Path(path))
+    learned = f"model.{ARRAYS[0]}" in stored.arrays and name in LEARNED
+    return (LEARNED[name][1] if learned else MODELS[name]).restore(stored, Path(path))

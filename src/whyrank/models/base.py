@@ -31,6 +31,7 @@ from whyrank.version import __version__
 
 if TYPE_CHECKING:
     from whyrank.ranking.explain import Pairs
+    from whyrank.ranking.goals import ItemGoals
     from whyrank.ranking.reasons import Reason
     from whyrank.ranking.recommend import Recommendation, RecommendedPair
     from whyrank.ranking.sentences import Templates
@@ -263,13 +264,23 @@ class Model:
         return table(explain(self, pairs, Options.of(options), n, similar=True, templates=templates))
 
     def recommend(
-        self, user: object, n: int = 10, reasons: int = 3, *, templates: Templates | None = None, **options: Any
+        self,
+        user: object,
+        n: int = 10,
+        reasons: int = 3,
+        *,
+        goals: ItemGoals | None = None,
+        templates: Templates | None = None,
+        **options: Any,
     ) -> list[Recommendation]:
-        """The `n` best items that the user has not interacted with, each with its best reasons."""
+        """The `n` best items that the user has not interacted with, each with its best reasons.
+
+        `goals` are objectives beside the score: serendipity, and minimum shares of the places for groups of items.
+        """
         from whyrank.ranking.recommend import recommend
 
         self._check_fitted()
-        return recommend(self, user, n, reasons, Options.of(options), templates)
+        return recommend(self, user, n, reasons, Options.of(options), templates, goals)
 
     def recommend_pairs(
         self, user: object, n: int = 10, weight: float = 1.0, *, templates: Templates | None = None, **options: Any

@@ -1,1 +1,1 @@
-"""After a reason is shown: exposures and events, experiments and their results, and erasure."""
+"""After a reason is shown: exposures and events, experiments, estimates, learning, and erasure."""

@@ -40,6 +40,7 @@ class Explained:
     rank: NDArray[np.int32]
     explanation: Numbers
     score: Floats
+    propensity: NDArray[np.float64]  # the chance of a reason at its rank, given those above it; 1 where none is drawn
     evidence: EvidenceColumns
     options: Options
     templates: Templates
@@ -151,8 +152,12 @@ def ranked_known(
     found = rank(model, users[known], items[known], n, options, threads)
     shape = (len(items), found.numbers.shape[1])
     numbers, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
-    numbers[known], scores[known] = found
-    return Ranked(numbers, scores)
+    numbers[known], scores[known] = found.numbers, found.scores
+    if found.propensities is None:
+        return Ranked(numbers, scores)
+    propensities = np.ones(shape, np.float64)
+    propensities[known] = found.propensities
+    return Ranked(numbers, scores, propensities)
 
 
 def explained(
@@ -178,6 +183,7 @@ def explained(
         rank=rank,
         explanation=found,
         score=scores,
+        propensity=np.ones(len(row)) if ranked.propensities is None else ranked.propensities[row, place],
         evidence=evidence(model.catalog_, users[row], items[row], found, similar=similar),
         options=options,
         templates=templates or default_templates(),

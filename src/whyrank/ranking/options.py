@@ -138,6 +138,28 @@ class Options:
         at_most=1,
     )
     personal: bool = _option(True, "switch", "Use what is known of the user; otherwise item and popularity only.")
+    explore: float = _option(
+        0.0,
+        "number",
+        "0: the best reasons; above: lists are drawn, better reasons more often, and the more evenly the higher it "
+        "is (the temperature of a Plackett-Luce draw among the best that may be shown).",
+        at_least=0,
+        at_most=100,
+    )
+    epsilon: float = _option(
+        0.0,
+        "number",
+        "The share of draws in which every reason that may be shown is as likely as any other.",
+        at_least=0,
+        at_most=1,
+    )
+    draw: int = _option(
+        0,
+        "whole",
+        "With explore or epsilon: which list is drawn; the same number gives the same list.",
+        at_least=0,
+        at_most=2**53,
+    )
     exclude: Sequence[str] = _option((), "texts", "Explanation ids that are never shown.")
     banned: Sequence[str] = _option((), "texts", "Words whose explanations are never shown.", flag="--ban")
     boosts: Mapping[str, float] = _option(
@@ -211,6 +233,13 @@ class Options:
                 raise ParameterError(f"{each.name} is {value!r}; {problem}")
         if not all(isinstance(word, str) and word.strip() for word in self.banned):
             raise ParameterError("banned holds an empty word, which would be in everything; leave it out")
+        if self.drawn and self.diversity:
+            raise ParameterError("diversity chooses lists and explore draws them; use one of the two")
+
+    @property
+    def drawn(self) -> bool:
+        """Whether lists are drawn instead of ranked."""
+        return self.explore > 0 or self.epsilon > 0
 
     def allowed(self, catalog: Catalog) -> NDArray[np.bool_] | None:
         """Which explanations may be shown at all; None: every one."""

@@ -14,6 +14,8 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
 from whyrank.kernels.backing import backed, first_of_aspects
+from whyrank.kernels.lists import draw_lists
+from whyrank.kernels.rng import key_of
 from whyrank.ranking.diversity import diversify
 from whyrank.ranking.form import Floats, Numbers, Scorer, given_mu
 from whyrank.ranking.options import Options
@@ -24,16 +26,19 @@ Kept = TypeVar("Kept")
 CHUNK = 8192  # pairs whose queries and lists are in memory at once
 WHOLE = 1 << 22  # scores of whole pools that are in memory at once, for models that need them
 PLAIN = Options.plain()
+DRAWN_FROM = 20  # candidates of a drawn list at least; few enough that every chance is exact and quick
 NO_MASK = np.empty(0, np.bool_)
 BOOSTS = 16  # kept of a catalog
 _boosts: WeakKeyDictionary[Catalog, dict[tuple[float, float], Floats | None]] = WeakKeyDictionary()
 
 
 class Ranked(NamedTuple):
-    """Best first, one row per pair; -1 and -inf where there was nothing more to rank."""
+    """Best first (or as drawn), one row per pair; -1 and -inf where there was nothing more to rank."""
 
     numbers: Numbers
     scores: Floats
+    # The chance of each at its position, given those above it; None: nothing was drawn, so that it is 1.
+    propensities: NDArray[np.float64] | None = None
 
 
 class Ranker(Scorer, Protocol):
@@ -104,14 +109,40 @@ def rank(
     narrowed = options.grounded or among is not None or allowed is not None or boost is not None
     whole = model.scores_n and narrowed
     chunk = max(1, min(CHUNK, WHOLE // len(model.catalog_.explanations))) if whole else CHUNK
+    given = (allowed, boost, whole, threads, among)
     if len(users) <= chunk:
-        return Ranked(*_rank_chunk(model, users, items, n, options, allowed, boost, whole, threads, among))
-    ranked = Ranked(np.empty((len(users), n), np.int32), np.empty((len(users), n), np.float32))
+        return _lists(model, users, items, n, options, *given)
+    shape = (len(users), n)
+    chances = np.empty(shape, np.float64) if options.drawn else None
+    ranked = Ranked(np.empty(shape, np.int32), np.empty(shape, np.float32), chances)
     for start in range(0, len(users), chunk):
         part = slice(start, start + chunk)
-        found = _rank_chunk(model, users[part], items[part], n, options, allowed, boost, whole, threads, among)
-        ranked.numbers[part], ranked.scores[part] = found
+        found = _lists(model, users[part], items[part], n, options, *given, start)
+        ranked.numbers[part], ranked.scores[part] = found.numbers, found.scores
+        if chances is not None:
+            chances[part] = found.propensities
     return ranked
+
+
+def _lists(
+    model: Ranker,
+    users: Numbers,
+    items: Numbers,
+    n: int,
+    options: Options,
+    allowed: NDArray[np.bool_] | None,
+    boost: Floats | None,
+    whole: bool,
+    threads: int | None,
+    among: CSR | None,
+    first: int = 0,
+) -> Ranked:
+    """Lists by score, or drawn; `first` is the number of the first pair among all, by which draws differ."""
+    if not options.drawn:
+        return Ranked(*_rank_chunk(model, users, items, n, options, allowed, boost, whole, threads, among))
+    wanted = min(bounded(n), len(model.catalog_.explanations))
+    best = _top(model, users, items, wanted, options, allowed, boost, whole, threads, among)
+    return Ranked(*draw_lists(*best, *drawing(model.catalog_, options), key_of(options.draw), first, n))
 
 
 def _boost(catalog: Catalog, options: Options) -> Floats | None:
@@ -128,6 +159,31 @@ def _boost(catalog: Catalog, options: Options) -> Floats | None:
             made.flags.writeable = False  # so that searches may recognize it
         kept[key] = made
     return kept[key]
+
+
+def bounded(n: int) -> int:
+    """How many candidates lists of `n` reasons are drawn from: the best by score of those that may be shown."""
+    return max(DRAWN_FROM, 4 * n)
+
+
+def drawing(catalog: Catalog, options: Options) -> tuple[NDArray[np.int32], NDArray[np.int8], int, bool, float, float]:
+    """What the chances of a list depend on beside the candidates and their scores, as kernels take it."""
+    limits = (int(options.per_aspect), bool(options.consistent))
+    return catalog.aspect, catalog.signs, *limits, float(options.explore), float(options.epsilon)
+
+
+def candidates(
+    model: Ranker, users: Numbers, items: Numbers, n: int, options: Options, threads: int | None = None
+) -> tuple[Numbers, Floats]:
+    """What lists of `n` reasons are drawn from, best first, with scores: one row per pair, -1 where there are fewer."""
+    shape = (len(users), min(bounded(n), len(model.catalog_.explanations)))
+    numbers, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
+    allowed, boost = options.allowed(model.catalog_), _boost(model.catalog_, options)
+    for start in range(0, len(users), CHUNK):
+        part = slice(start, start + CHUNK)
+        found = _top(model, users[part], items[part], shape[1], options, allowed, boost, model.scores_n, threads, None)
+        numbers[part], scores[part] = found
+    return numbers, scores
 
 
 def rank_items(

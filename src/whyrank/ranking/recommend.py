@@ -13,9 +13,11 @@ from whyrank.errors import ParameterError
 from whyrank.kernels.backing import first_of_aspects
 from whyrank.ranking.explain import bonus_of, explained
 from whyrank.ranking.form import Floats, Numbers, given_mu
+from whyrank.ranking.goals import ChosenItems, ItemGoals, choose_items
 from whyrank.ranking.joint import PartBound, TopPairs, top_pairs
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import (
+    PLAIN,
     ItemRanker,
     Ranked,
     check_count,
@@ -69,13 +71,12 @@ def recommend(
     how_many: int,
     options: Options,
     templates: Templates | None = None,
+    goals: ItemGoals | None = None,
 ) -> list[Recommendation]:
     """The paper's two steps: the best items, then the best reasons for each; for an unknown user without their part."""
     check_count(n)
     users = user_numbers(model.catalog_, [str(user)], options)
-    ranked = rank_items(model, users, n, options=options)
-    items = ranked.numbers[0][ranked.numbers[0] >= 0]
-    scores = ranked.scores[0][: len(items)]
+    items, scores, _ = best_items(model, users, n, goals, options)
     ids = model.catalog_.items.terms(items).to_list()
     found: list[list[Reason]] = [[] for _ in items]
     if how_many > 0:
@@ -85,6 +86,18 @@ def recommend(
         found = reasons(explained(model, named, (repeated, items), lists, options, similar=True, templates=templates))
     fallback = fallback_of(options) if users[0] < 0 else None
     return [Recommendation(*each, fallback) for each in zip(ids, scores.tolist(), found, strict=True)]
+
+
+def best_items(
+    model: ItemRanker, users: Numbers, n: int, goals: ItemGoals | None = None, options: Options = PLAIN
+) -> ChosenItems:
+    """The items of one user (-1: unknown) in the order in which they are shown."""
+    ranked = rank_items(model, users, n if goals is None else len(model.catalog_.items), options=options)
+    items = ranked.numbers[0][ranked.numbers[0] >= 0]
+    scores = ranked.scores[0][: len(items)]
+    if goals is None:
+        return ChosenItems(items, scores, 1.0)
+    return choose_items(model.catalog_, int(users[0]), items, scores, n, goals)
 
 
 def recommend_pairs(
@@ -124,6 +137,8 @@ def top_items_and_reasons(model: ItemRanker, user: object, n: int, weight: float
         raise ParameterError(f"weight is {weight}; use a number above 0 that float32 can hold")
     if options.diversity:
         raise ParameterError("pairs that are ranked together go by their scores alone; leave out diversity")
+    if options.drawn:
+        raise ParameterError("pairs that are ranked together are not drawn; leave out explore and epsilon")
     catalog, mu = model.catalog_, given_mu(options.mu)
     allowed, boost = options.allowed(catalog), options.boost(catalog)
     users = user_numbers(catalog, [str(user)], options)

@@ -149,9 +149,9 @@ def item_ranker(models: Models, id_: str | None, first: Loaded) -> Loaded:
 
 def best_items(model: Model, user: int, n: int, options: Options) -> tuple[Numbers, Floats]:
     """Items the user has not met, best first; for an unknown user (-1) by the context or, without one, popularity."""
-    numbers, scores = rank_items(model, np.array([user], np.int32), n, 1, options)
-    found = numbers[0] >= 0
-    return numbers[0][found], scores[0][found]
+    best = rank_items(model, np.array([user], np.int32), n, 1, options)
+    found = best.numbers[0] >= 0
+    return best.numbers[0][found], best.scores[0][found]
 
 
 def _results(

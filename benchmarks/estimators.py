@@ -1,0 +1,112 @@
+"""Bias and coverage of the estimators over many logs of people whose value is known.
+
+    python benchmarks/estimators.py [--logs 1000] [--lists 2000] [--obp]
+
+Each log holds lists that a Profile model has shown, drawn with explore 1 and epsilon 0.1; estimated is what COUNTS
+would have got under the same options. The truth is the mean of the known chances of clicks over two million lists.
+`--obp` compares three estimators with the Open Bandit Pipeline on one log, where it is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+import whyrank as wr
+from whyrank.data.simulate_people import SimulatedPeople
+from whyrank.online import estimators
+from whyrank.online.estimate import estimate
+from whyrank.online.propensity import Policy, along, anywhere
+from whyrank.online.rewards import lists_of
+from whyrank.online.simulated import simulate_log
+from whyrank.ranking.rank import rank
+
+OPTIONS, N = wr.Options(explore=1.0, epsilon=0.1), 3
+
+
+def truth(people: SimulatedPeople, model: wr.Model, lists: int = 2_000_000, piece: int = 200_000) -> float:
+    """What a model gets per list."""
+    found = []
+    for draw in range(lists // piece):
+        users, items = people.visits(piece, np.random.default_rng(10_000 + draw))
+        shown = rank(model, users, items, N, wr.Options(explore=1.0, epsilon=0.1, draw=draw)).numbers
+        found.append(people.expected_clicks(users, items, shown).mean())
+    return float(np.mean(found))
+
+
+def run(people: SimulatedPeople, shown: wr.Model, other: wr.Model, logs: int, lists: int) -> None:
+    known = truth(people, other)
+    new, old = Policy(other, OPTIONS), Policy(shown, OPTIONS)
+    rows: dict[str, list[tuple[float, bool, float]]] = {name: [] for name in estimators.ESTIMATORS}
+    for number in range(logs):
+        log = simulate_log(people, shown, lists, OPTIONS, seed=1 + number)
+        for each in estimate(log, new, old).lines:
+            rows[each.estimator].append((each.value, each.low <= known <= each.high, each.high - each.low))
+    print(f"{logs:,} logs of {lists:,} lists; the truth is {known:.5f} clicks per list\n")
+    print("| estimator | bias | its standard error | root mean square error | 95% intervals that cover | width |")
+    print("|---|--:|--:|--:|--:|--:|")
+    for name, answers in rows.items():
+        values = np.array([value for value, _, _ in answers])
+        covered, width = np.mean([inside for _, inside, _ in answers]), np.mean([wide for _, _, wide in answers])
+        error = values.std(ddof=1) / np.sqrt(logs)
+        shares = (values.mean() - known, error, np.sqrt(((values - known) ** 2).mean()))
+        cells = [
+            f"{100 * each / known:+.2f}%" if each is shares[0] else f"{100 * each / known:.2f}%" for each in shares
+        ]
+        print(f"| {name} | {' | '.join(cells)} | {100 * covered:.1f}% | {100 * width / known:.1f}% |")
+
+
+def compare_with_obp(people: SimulatedPeople, shown: wr.Model, other: wr.Model) -> None:
+    """The same numbers by another hand, from the same weights, over lists of full length."""
+    from obp.ope import SlateIndependentIPS, SlateRewardInteractionIPS, SlateStandardIPS
+
+    lists = lists_of(simulate_log(people, shown, 5000, OPTIONS))
+    lists = lists.take(np.flatnonzero(lists.length == N))
+    nothing = np.zeros((len(other.catalog_.explanations), N))
+    new, old, fold = Policy(other, OPTIONS), Policy(shown, OPTIONS), np.zeros(len(lists.length), np.int64)
+    chance = along(new, lists, (nothing, nothing), fold).chance
+    weights = estimators.list_weights(chance, lists.propensity, 1e12)
+    at_new, at_old = anywhere(new, lists), anywhere(old, lists)
+    count = len(lists.length)
+    slate, position = np.repeat(np.arange(count), N), np.tile(np.arange(N), count)
+    whole = [np.repeat(each.prod(1), N) for each in (lists.propensity, chance)]
+    above = [np.cumprod(each, axis=1).ravel() for each in (lists.propensity, chance)]
+    alone = [at_old.ravel(), at_new.ravel()]
+    theirs = {
+        "ips": (SlateStandardIPS(len_list=N), "pscore", "evaluation_policy_pscore", whole),
+        "cascade": (
+            *(SlateRewardInteractionIPS(len_list=N), "pscore_cascade", "evaluation_policy_pscore_cascade", above),
+        ),
+        "independent": (
+            *(SlateIndependentIPS(len_list=N), "pscore_item_position", "evaluation_policy_pscore_item_position", alone),
+        ),
+    }
+    ours = {
+        "ips": estimators.ips(weights, lists.reward).mean,
+        "cascade": estimators.cascade(weights, lists.reward).mean,
+        "independent": estimators.independent(at_new, at_old, lists.reward, 1e12).mean,
+    }
+    print("\n| estimator | whyrank | obp |\n|---|--:|--:|")
+    for name, (estimator, logged, evaluated, (first, second)) in theirs.items():
+        given = {"slate_id": slate, "reward": lists.reward.ravel(), "position": position}
+        found = estimator.estimate_policy_value(**given, **{logged: first, evaluated: second})
+        print(f"| {name} | {ours[name]:.9f} | {found:.9f} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--logs", type=int, default=1000)
+    parser.add_argument("--lists", type=int, default=2000)
+    parser.add_argument("--obp", action="store_true", help="compare with the Open Bandit Pipeline")
+    arguments = parser.parse_args()
+    people = wr.simulate_people(users=1000, items=100, explanations=300, records=20_000, seed=0)
+    shown, other = wr.Profile(seed=0).fit(people.triplets), wr.COUNTS().fit(people.triplets)
+    if arguments.logs:
+        run(people, shown, other, arguments.logs, arguments.lists)
+    if arguments.obp:
+        compare_with_obp(people, shown, other)
+
+
+if __name__ == "__main__":
+    main()

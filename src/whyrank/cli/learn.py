@@ -1,0 +1,127 @@
+"""Commands: estimate, learn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whyrank.cli.app import Json, ModelFolder, command, console, note, print_json, print_text, progress
+from whyrank.cli.app import told_if_interrupted as told
+from whyrank.cli.options import with_options
+from whyrank.errors import ParameterError
+from whyrank.ranking.options import Options
+
+if TYPE_CHECKING:
+    from whyrank.online.estimate import Estimate
+
+GoalText = Annotated[
+    str, typer.Option("--goal", help="What reactions are worth: clicked=1,helpful=2,converted=5,dismissed=-1.")
+]
+Clip = Annotated[float, typer.Option(help="No list counts for more than so many.", min=1)]
+REFUSED = 3  # exit code: the gate let nothing through
+
+
+@command("estimate", "whyrank estimate log --model new --baseline model --explore 0.5")
+@with_options
+def estimate_command(
+    log: Annotated[str, typer.Argument(help="A log of exposures and events: a folder, or the URL of a store.")],
+    model: Annotated[Path, typer.Option(help="The model in question.")],
+    baseline: Annotated[
+        Path | None, typer.Option(help="What it is compared with, under the same options; what was shown unless given.")
+    ] = None,
+    goal: GoalText = "clicked=1",
+    clip: Clip = 50.0,
+    confidence: Annotated[float, typer.Option(help="Of the intervals.", min=0.5, max=0.999)] = 0.95,
+    json: Json = False,
+    *,
+    options: Options,
+) -> None:
+    """Estimate what a model or an option would have got, from a log of drawn lists; or say why that cannot be told."""
+    from whyrank.models import load
+    from whyrank.online.estimate import estimate
+    from whyrank.online.log import Log
+    from whyrank.online.propensity import Policy
+    from whyrank.online.rewards import Goal
+
+    wanted = Goal.parse(goal)
+    candidate = Policy(load(model), options)
+    compared = None if baseline is None else Policy(load(baseline), options)
+    found = estimate(Log.read(log), candidate, compared, goal=wanted, clip=clip, confidence=confidence)
+    if json:
+        print_json(found.as_dict())
+        return
+    show_estimate(found)
+    print_text(found.verdict())
+
+
+@command("learn", "whyrank learn model --log log -o new --explore 0.5")
+@with_options
+def learn_command(
+    model: ModelFolder,
+    log: Annotated[
+        str, typer.Option("--log", "--store", help="Exposures and events: a folder, or the URL of a store.")
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where the new model goes if it passes.")],
+    goal: GoalText = "clicked=1",
+    clip: Clip = 50.0,
+    force: Annotated[bool, typer.Option("--force", help="Write the new model even if it does not pass.")] = False,
+    json: Json = False,
+    *,
+    options: Options,
+) -> None:
+    """Learn which reasons work from what people did with them; written only if it is not worse, with confidence.
+
+    The options are those under which lists are shown. Exit code 3: the new model did not pass, nothing was written.
+    """
+    from whyrank.models import load
+    from whyrank.online.learn import learn
+    from whyrank.online.log import Log
+    from whyrank.online.rewards import Goal
+
+    wanted, loaded = Goal.parse(goal), load(model)
+    if output.exists() and output.resolve() == model.resolve():
+        raise ParameterError(f"{output}: is the model itself; name another folder, so that there is a way back")
+    with told(lambda: "nothing was written; the same command begins again"), progress(json) as bar:
+        task = bar.add_task("learning", total=None, remark="")
+        found = learn(
+            *(loaded, Log.read(log), options),
+            goal=wanted,
+            clip=clip,
+            tell=lambda words: bar.update(task, advance=1, description=words),
+        )
+    written = found.passed or force
+    if written:
+        found.model.save(output)
+    if json:
+        print_json(found.as_dict() | {"output": output if written else None})
+    else:
+        looks = ", ".join(f"{100 * each[0]:.0f}%" for each in found.attention)
+        print_text(f"learned from {found.lists:,} lists: {found.strength}; people look at positions: {looks}")
+        show_estimate(found.estimate)
+        print_text(found.verdict())
+        if written:
+            note(f"model -> {output}" + ("" if found.passed else " (--force)"))
+    if not written:
+        raise typer.Exit(REFUSED)
+
+
+def show_estimate(found: Estimate) -> None:
+    """A table of all estimators."""
+    from rich.table import Table
+
+    people = f"{found.lists:,} lists of {found.users:,} people, {found.logged:.4f} per list as shown"
+    table = Table(title=people, title_justify="left")
+    for name in ("estimator", "per list", "interval", "baseline", "uplift", "interval ", "effective lists"):
+        table.add_column(name, justify="left" if name == "estimator" else "right")
+    for each in found.lines:
+        ends = f"{each.low:.4f} to {each.high:.4f}"
+        uplift = f"{100 * each.uplift_low:+.1f}% to {100 * each.uplift_high:+.1f}%"
+        table.add_row(
+            *(each.estimator, f"{each.value:.4f}", ends, f"{each.baseline:.4f}"),
+            *(f"{100 * each.uplift:+.1f}%", uplift, f"{each.ess:,.0f}"),
+        )
+    console().print(table)
+    for text in found.notes:
+        note(text)

@@ -1,0 +1,112 @@
+"""Estimators of what a policy would have got, from lists that another one has shown. Arrays in, numbers out.
+
+w_k is the chance of the k-th reason given those above it under the policy, over the same under the one that has shown
+it; W_k = w_1 ... w_k; r_k is the reward of the k-th reason. Of every list:
+
+    ips           W_n x (r_1 + ... + r_n)
+    cascade       W_1 r_1 + ... + W_n r_n             what stands below does not change a reward
+    independent   v_1 r_1 + ... + v_n r_n             nothing else in the list changes it; v_k does not depend on it
+    dr            sum of W_k (r_k - q_k) + W_(k-1) E q_k   cascade, with a guess q of rewards, right or wrong
+
+`snips` and `sncascade` divide by the mean of their weights instead of by the number of lists.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.float64]
+ESTIMATORS = ("ips", "snips", "independent", "cascade", "sncascade", "dr")
+
+
+class Value(NamedTuple):
+    """An estimate, and how far every list moves it (their mean is 0); `ess`: how many lists it is worth."""
+
+    mean: float
+    influence: Values
+    ess: float
+
+
+def list_weights(chance: Values, propensity: Values, clip: float) -> Values:
+    """W_k of every list and position, no larger than `clip`."""
+    return np.asarray(np.minimum(np.cumprod(chance / propensity, axis=1), clip))
+
+
+def ips(weights: Values, reward: Values) -> Value:
+    return _mean(weights[:, -1] * reward.sum(1), weights[:, -1])
+
+
+def snips(weights: Values, reward: Values) -> Value:
+    return _ratio(weights[:, -1] * reward.sum(1), weights[:, -1])
+
+
+def cascade(weights: Values, reward: Values) -> Value:
+    return _mean((weights * reward).sum(1), weights[:, -1])
+
+
+def sncascade(weights: Values, reward: Values) -> Value:
+    found = [_ratio(weights[:, k] * reward[:, k], weights[:, k]) for k in range(reward.shape[1])]
+    influence = np.asarray(np.sum([each.influence for each in found], axis=0))
+    return Value(sum(each.mean for each in found), influence, min(each.ess for each in found))
+
+
+def independent(chance: Values, propensity: Values, reward: Values, clip: float) -> Value:
+    """By chances at positions, whatever stands above."""
+    there = propensity > 0
+    weights = np.minimum(np.where(there, chance / np.where(there, propensity, 1.0), 0.0), clip)
+    worst = min(_ess(weights[:, k]) for k in range(weights.shape[1]) if weights[:, k].any()) if weights.any() else 0.0
+    return _mean((weights * reward).sum(1), None, worst)
+
+
+def doubly_robust(weights: Values, reward: Values, guess: Values, expected: Values) -> Value:
+    """`guess` is q of what was shown, `expected` the mean q of what the policy would show in its place."""
+    before = np.hstack([np.ones((len(weights), 1)), weights[:, :-1]])
+    return _mean((weights * (reward - guess) + before * expected).sum(1), weights[:, -1])
+
+
+def guesses(numbers: NDArray[np.int32], reward: Values, pool: int, prior: float = 20.0) -> Values:
+    """A table of guessed rewards, explanation x position: what a position gets, times how an explanation fares."""
+    shown = numbers >= 0
+    counts = np.maximum(shown.sum(0), 1)
+    by_position = np.where(shown, reward, 0.0).sum(0) / counts
+    place = np.nonzero(shown)[1]
+    got = np.bincount(numbers[shown], reward[shown], pool)
+    usual = np.bincount(numbers[shown], by_position[place], pool)
+    steady = prior * max(float(np.abs(by_position).mean()), 1e-12)
+    return np.asarray(((got + steady) / (usual + steady))[:, None] * by_position[None, :])
+
+
+def clustered_error(influence: Values, cluster: NDArray[np.int64]) -> float:
+    """The standard error of a mean whose lists belong to people: what one person does is not independent."""
+    sums = np.bincount(cluster, influence)
+    groups = len(np.unique(cluster))
+    return float(np.sqrt((sums**2).sum() * groups / max(groups - 1, 1)) / len(influence))
+
+
+def relative(new: Value, old: Value) -> tuple[float, Values]:
+    """By which share one value is above another, and how far every list moves that."""
+    if old.mean <= 0:
+        return float("nan"), np.full(len(new.influence), np.nan)
+    ratio = new.mean / old.mean
+    return ratio - 1, (new.influence - ratio * old.influence) / old.mean
+
+
+def _mean(values: Values, weights: Values | None, ess: float | None = None) -> Value:
+    found = float(values.mean())
+    return Value(found, values - found, _ess(weights) if weights is not None else float(ess or 0.0))
+
+
+def _ratio(values: Values, weights: Values) -> Value:
+    total = float(weights.mean())
+    if total <= 0:
+        return Value(float("nan"), np.full(len(values), np.nan), 0.0)
+    found = float(values.mean()) / total
+    return Value(found, (values - found * weights) / total, _ess(weights))
+
+
+def _ess(weights: Values) -> float:
+    squares = float((weights**2).sum())
+    return float(weights.sum()) ** 2 / squares if squares else 0.0

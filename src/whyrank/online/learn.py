@@ -1,0 +1,102 @@
+"""Learning from a log, and the gate: a new model is let through only if it is not worse, with confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from whyrank.errors import DataError
+from whyrank.models.base import Model
+from whyrank.models.learned import before_reactions, with_correction
+from whyrank.online.estimate import Estimate, estimate
+from whyrank.online.log import Log
+from whyrank.online.propensity import Policy
+from whyrank.online.reactions import learn_reactions
+from whyrank.online.rewards import Goal, lists_of
+from whyrank.ranking.options import Options
+
+GATE = 0.3  # the newest share of the lists, from which nothing is learned
+MARGIN = 0.01  # by which share a new model may be worse at the lower bound
+CONFIDENCE = 0.98  # two-sided, so that the lower bound alone holds with 99%
+FEWEST = 100  # lists
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A model that learned from a log, and what the newest part of the log says about it."""
+
+    model: Model
+    estimate: Estimate
+    attention: list[list[float]]  # by position: how many look if nothing above was clicked, and if something was
+    strength: str  # what of the correction the log supports
+    lists: int  # that it learned from
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gate lets the model through."""
+        return self.estimate.not_worse(MARGIN)
+
+    def verdict(self) -> str:
+        """What the gate says, in one sentence."""
+        low = f"{100 * self.estimate.line.uplift_low:+.1f}%"
+        if self.passed:
+            return f"Passed: the uplift is above {low} with 99% confidence. {self.estimate.verdict()}"
+        if self.estimate.refusals and not self.estimate.at_least:
+            return f"Not passed. {self.estimate.verdict()}"
+        allowed = f"{-100 * MARGIN:+.1f}%"
+        return f"Not passed: the uplift may be as low as {low}; {allowed} is allowed. {self.estimate.verdict()}"
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "passed": self.passed,
+            "verdict": self.verdict(),
+            "lists": self.lists,
+            "strength": self.strength,
+            "attention": self.attention,
+            "estimate": self.estimate.as_dict(),
+        }
+
+
+def learn(
+    model: Model,
+    log: Log,
+    options: Options | None = None,
+    *,
+    goal: Goal | None = None,
+    clip: float = 50.0,
+    tell: Callable[[str], None] | None = None,
+) -> Learned:
+    """Learn from what people did with reasons, and check the result on the newest part of the log.
+
+    The correction is learned anew from the whole older part of the log, on top of what the reviews say, and replaces
+    any that the model had.
+
+    Args:
+        model: a fitted model of the Profile or BPER families; not changed.
+        log: exposures with propensities, and reactions.
+        options: how lists will be shown.
+        goal: what is rewarded; clicks unless given.
+        clip: no weight of the estimate is larger than this.
+        tell: called with words about every stage.
+
+    Returns:
+        The new model with the gate's estimate; nothing is saved.
+
+    Raises:
+        ParameterError: a model that cannot learn from reactions.
+        DataError: a log that cannot be, or is too short.
+    """
+    before = before_reactions(model)
+    lists = lists_of(log, goal)
+    count = len(lists.reward)
+    if count < FEWEST:
+        raise DataError(f"the log holds {count} lists", expected=f"at least {FEWEST}")
+    older = int(count * (1 - GATE))
+    found = learn_reactions(before, lists.take(np.arange(older)), tell)
+    new = with_correction(before, found.correction, log.digest())
+    shown = options or Options()
+    newest = lists.take(np.arange(older, count))
+    checked = estimate(newest, Policy(new, shown), Policy(model, shown), clip=clip, confidence=CONFIDENCE)
+    return Learned(new, checked, found.attention.tolist(), found.strength, older)

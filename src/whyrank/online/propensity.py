@@ -1,0 +1,71 @@
+"""How likely a model, with its options, would have shown what was shown."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whyrank.kernels.lists import along_lists, at_positions
+from whyrank.online.rewards import Lists, Values
+from whyrank.ranking.options import Options
+from whyrank.ranking.rank import CHUNK, Ranker, candidates, drawing
+
+DEEPEST = 3  # positions whose chances, whatever stands above, are computed exactly in reasonable time
+
+
+class Policy(NamedTuple):
+    """A model and the options under which lists of it are shown."""
+
+    model: Ranker
+    options: Options = Options()
+
+
+class Along(NamedTuple):
+    """The chances of shown lists under a policy; one row per list."""
+
+    chance: Values  # of each reason given those above it; at the end of a short list: that nothing more is shown
+    expected: Values  # what the policy would get at each position given those above it, by a table of rewards
+
+
+def along(policy: Policy, lists: Lists, rewards: tuple[Values, Values], fold: NDArray[np.int64]) -> Along:
+    """How likely each shown reason is given those above it; `rewards` (explanation x position) are of two folds."""
+    catalog, n = policy.model.catalog_, lists.reward.shape[1]
+    shown, cut = lists.numbers(catalog)
+    users = catalog.users.numbers(lists.users, missing="negative")
+    items = catalog.items.numbers(lists.items, missing="negative")
+    chance, expected = np.empty(shown.shape), np.empty(shown.shape)
+    rules = drawing(catalog, policy.options)
+    for start in range(0, len(shown), CHUNK):
+        part = slice(start, start + CHUNK)
+        numbers, scores = _candidates(policy, users[part], items[part], n)
+        for side in (0, 1):
+            rows = np.flatnonzero(fold[part] == side)
+            found = along_lists(numbers[rows], scores[rows], *rules, shown[part][rows], rewards[side])
+            chance[part][rows], expected[part][rows] = found
+    chance[cut] = 0.0
+    return Along(chance, expected)
+
+
+def anywhere(policy: Policy, lists: Lists) -> Values:
+    """The chance of each shown reason at its position, whatever stands above it; for lists of up to three."""
+    catalog, n = policy.model.catalog_, lists.reward.shape[1]
+    shown, _ = lists.numbers(catalog)
+    users = catalog.users.numbers(lists.users, missing="negative")
+    items = catalog.items.numbers(lists.items, missing="negative")
+    chance, rules = np.empty(shown.shape), drawing(catalog, policy.options)
+    for start in range(0, len(shown), CHUNK):
+        part = slice(start, start + CHUNK)
+        numbers, scores = _candidates(policy, users[part], items[part], n)
+        chance[part] = at_positions(numbers, scores, *rules, shown[part])
+    return chance
+
+
+def _candidates(
+    policy: Policy, users: NDArray[np.int32], items: NDArray[np.int32], n: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """What lists are drawn from; of an unknown item nothing."""
+    numbers, scores = candidates(policy.model, users, items, n, policy.options)
+    numbers[items < 0] = -1
+    return numbers, scores

@@ -1,0 +1,175 @@
+"""Estimates from logs: against plain sums, against known values, and refused where logs cannot tell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import whyrank as wr
+from whyrank.cli import main
+from whyrank.data.simulate_people import SimulatedPeople, simulate_people
+from whyrank.errors import DataError, ParameterError
+from whyrank.online import estimators
+from whyrank.online.estimate import estimate
+from whyrank.online.log import Log
+from whyrank.online.propensity import Policy
+from whyrank.online.rewards import Goal, lists_of
+from whyrank.online.simulated import simulate_log
+from whyrank.ranking.rank import rank
+
+DRAWN = wr.Options(explore=1.0, epsilon=0.2, distinctive=1.0, support=1)
+
+
+@pytest.fixture(scope="module")
+def people() -> SimulatedPeople:
+    return simulate_people(users=120, items=15, explanations=60, records=900, seed=5)
+
+
+@pytest.fixture(scope="module")
+def shown(people: SimulatedPeople) -> wr.Model:
+    return wr.COUNTS().fit(people.triplets)
+
+
+@pytest.fixture(scope="module")
+def log(people: SimulatedPeople, shown: wr.Model) -> Log:
+    return simulate_log(people, shown, 6000, DRAWN, seed=1)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_estimators_are_the_sums_that_they_are_defined_by(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lists, n, clip = 12, 3, 4.0
+    chance, logged = rng.uniform(0, 1, (lists, n)), rng.uniform(0.2, 1, (lists, n))
+    reward, guess, expected = rng.random((3, lists, n))
+    weights = estimators.list_weights(chance, logged, clip)
+    ips = cascade = dr = top = bottom = 0.0
+    for row in range(lists):
+        before = product = 1.0
+        for k in range(n):
+            product *= chance[row, k] / logged[row, k]
+            weight = min(product, clip)
+            cascade += weight * reward[row, k] / lists
+            dr += (weight * (reward[row, k] - guess[row, k]) + before * expected[row, k]) / lists
+            before = weight
+        ips += before * reward[row].sum() / lists
+        top, bottom = top + before * reward[row].sum(), bottom + before
+    assert estimators.ips(weights, reward).mean == pytest.approx(ips)
+    assert estimators.cascade(weights, reward).mean == pytest.approx(cascade)
+    assert estimators.snips(weights, reward).mean == pytest.approx(top / bottom)
+    assert estimators.doubly_robust(weights, reward, guess, expected).mean == pytest.approx(dr)
+    by_hand = sum((chance[:, k] / logged[:, k]).clip(max=clip) @ reward[:, k] for k in range(n)) / lists
+    assert estimators.independent(chance, logged, reward, clip).mean == pytest.approx(by_hand)
+
+
+def test_errors_count_people_and_not_lists() -> None:
+    value = np.repeat([1.0, -1.0, 2.0, -2.0], 25)
+    alone, together = np.arange(100), np.repeat(np.arange(4), 25)
+    assert estimators.clustered_error(value, together) > 4 * estimators.clustered_error(value, alone)
+    assert estimators.clustered_error(value, alone) == pytest.approx(value.std(ddof=1) / 10)
+
+
+def test_what_was_shown_is_estimated_as_what_it_got(log: Log, shown: wr.Model) -> None:
+    found = estimate(log, Policy(shown, DRAWN), Policy(shown, DRAWN))
+    assert [each.estimator for each in found.lines] == list(estimators.ESTIMATORS)
+    for each in found.lines:
+        if each.estimator != "dr":  # its guesses add noise around the same value
+            assert each.value == pytest.approx(found.logged)
+        assert each.uplift == pytest.approx(0, abs=1e-9)
+    assert not found.refusals
+
+
+def test_another_policy_is_estimated_near_what_it_truly_gets(
+    people: SimulatedPeople, log: Log, shown: wr.Model
+) -> None:
+    other = Policy(wr.POP().fit(people.triplets), DRAWN)
+    users, items = people.visits(20_000, np.random.default_rng(9))
+    truth = people.expected_clicks(users, items, rank(other.model, users, items, 3, DRAWN).numbers).mean()
+    found = estimate(log, other, Policy(shown, DRAWN), confidence=0.999)
+    assert not found.refusals
+    for each in found.lines:
+        assert each.low < truth < each.high, each
+        assert each.high - each.low < truth
+
+
+def test_reactions_are_joined_counted_once_and_weighed(log: Log) -> None:
+    exposure = log.exposures.filter(pl.col("position") == 2)["exposure"][0]
+    rows = log.exposures.filter(pl.col("exposure") == exposure)
+    events = pl.DataFrame(
+        {
+            "exposure": [exposure] * 4,
+            "position": [1, 1, 1, None],
+            "event": ["clicked", "clicked", "dismissed", "converted"],
+            "value": [1.0, 1.0, 1.0, 2.0],
+            "time": [1, 2, 3, 4],
+            "user": ["u"] * 4,
+        },
+        schema=dict(log.events.schema),
+    )
+    found = lists_of(Log(rows, events), Goal.parse("clicked=1,dismissed=-0.25,converted=3"))
+    assert found.reward[0, 0] == 0.75
+    assert found.reward[0, rows.height - 1] == 6.0
+    assert found.reward.sum() == 6.75
+
+
+def test_logs_that_cannot_tell_are_refused_with_the_reason(people: SimulatedPeople, log: Log, shown: wr.Model) -> None:
+    best = simulate_log(people, shown, 300, wr.Options(), seed=2)
+    pop = wr.POP().fit(people.triplets)
+    assert "nothing was drawn" in estimate(best, Policy(pop)).verdict()
+    few = log.exposures.filter(pl.col("user").is_in(log.exposures["user"].unique().sort()[:9].implode()))
+    assert "9 people" in estimate(Log(few, log.events), Policy(shown, DRAWN)).verdict()
+    cold = simulate_log(people, shown, 3000, wr.Options(explore=0.02, distinctive=1.0), seed=3)
+    unlike = estimate(cold, Policy(wr.RAND().fit(people.triplets), wr.Options(distinctive=1.0)))
+    assert "was never shown" in unlike.verdict()
+    assert unlike.at_least or "are worth" in unlike.verdict()
+    silent = estimate(Log(log.exposures, log.events.clear()), Policy(pop, DRAWN))
+    assert "nobody reacted" in silent.verdict()
+
+
+def test_bad_logs_and_settings_are_named(log: Log, shown: wr.Model, tmp_path: Path) -> None:
+    wrong = Log(log.exposures.with_columns(pl.lit(1.5).alias("propensity")), log.events)
+    with pytest.raises(DataError, match=r"propensity is 1\.5"):
+        estimate(wrong, Policy(shown))
+    with pytest.raises(DataError, match="no exposures"):
+        estimate(Log(log.exposures.clear(), log.events), Policy(shown))
+    with pytest.raises(ParameterError, match="clip is 0"):
+        estimate(log, Policy(shown), clip=0)
+    with pytest.raises(ParameterError, match="no reaction 'liked'"):
+        Goal.parse("liked=1")
+    with pytest.raises(ParameterError, match="positive"):
+        Goal.parse("clicked=-1")
+    with pytest.raises(DataError, match="no such file"):
+        Log.read(tmp_path)
+
+
+def test_the_command_prints_a_table_a_verdict_and_json(
+    log: Log, shown: wr.Model, people: SimulatedPeople, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.write(tmp_path / "log")
+    shown.save(tmp_path / "shown")
+    wr.POP().fit(people.triplets).save(tmp_path / "pop")
+    options = ["--explore", "1", "--epsilon", "0.2", "--distinctive", "1", "--support", "1"]
+    given_ = [
+        "estimate",
+        str(tmp_path / "log"),
+        "--model",
+        str(tmp_path / "pop"),
+        "--baseline",
+        str(tmp_path / "shown"),
+    ]
+    with pytest.raises(SystemExit) as done:
+        main([*given_, *options])
+    assert done.value.code == 0
+    printed = capsys.readouterr().out
+    assert "independent" in printed
+    assert "It would get" in printed
+    with pytest.raises(SystemExit):
+        main([*given_, *options, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["lines"]) == 6
+    assert found["users"] == 120
