@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from whyrank.service.report import Report
+from whyrank.service.schemas import QuoteOut
 
 
 class Sizes(BaseModel):
@@ -154,14 +155,6 @@ class ItemName(BaseModel):
 
     id: str
     title: str | None
-
-
-class QuoteOut(BaseModel):
-    """What somebody wrote."""
-
-    text: str
-    source: str | None
-    time: int | None
 
 
 class ItemStatement(BaseModel):
