@@ -120,7 +120,7 @@ def test_a_comparison_names_the_best_and_tests_the_rest(split: Split) -> None:
     assert document["baseline"] == "RAND"
     assert "**" in result.markdown()
     assert r"\textbf" in result.latex()
-    assert result.table().row_count == 2
+    assert len(result.table().rows) == 2
 
 
 def test_a_comparison_over_splits_fits_every_model_anew(data: Triplets) -> None:

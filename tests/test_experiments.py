@@ -22,10 +22,11 @@ from whyrank.experiments.cache import Cache, Result, digest
 from whyrank.experiments.jobs import Job
 from whyrank.experiments.lab import Lab, read_configs
 from whyrank.experiments.published import AMAZON, published_for
-from whyrank.experiments.report import Report, latex_text
+from whyrank.experiments.report import Report
 from whyrank.experiments.suite import EXPERIMENTS, names_of, run, tune_first
 from whyrank.experiments.workers import processes
 from whyrank.models import BPER, BPR
+from whyrank.render import latex_text
 
 pytest.importorskip("matplotlib")
 QUICK: dict[str, dict[str, object]] = {

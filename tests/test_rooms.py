@@ -18,7 +18,7 @@ SOURCE = Path(whyrank.__file__).parent
 # A room may import itself and the rooms to its left.
 ROOMS = ["kernels", "data", "mining", "text", "artifacts", "ranking", "training", "models"]
 ROOMS += ["evaluation", "experiments", "cluster", "service", "cli"]
-ALWAYS = {"errors", "version", "atomic", "places", "parent", "crew"}
+ALWAYS = {"errors", "version", "atomic", "places", "parent", "crew", "render"}
 HEAVY = ("torch", "transformers", "ray", "fastapi", "uvicorn", "matplotlib", "optuna", "numba", "polars", "numpy")
 
 

@@ -6,7 +6,7 @@ import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,11 @@ from whyrank.errors import ParameterError
 from whyrank.evaluation.evaluator import Evaluation, evaluate
 from whyrank.evaluation.significance import TESTS
 from whyrank.models.base import Model
+from whyrank.render import Fitted, html_table, latex_table, markdown_table
 from whyrank.training import Run
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 SHOWN = ("ndcg_paper", "ndcg", "precision", "recall", "f1", "personalization")
+NEITHER = ("personalization",)  # more is not better: random lists have the most
 LEVEL = 0.01
 
 
@@ -102,9 +101,9 @@ class Comparison:
     def cells(self, metrics: Sequence[str] = SHOWN) -> tuple[list[str], list[list[str]], list[list[bool]]]:
         """Headers, texts and which texts are the best of their column."""
         short = {"precision": "pre", "recall": "rec", "personalization": "personal"}
-        headers = ["model", *(f"{short.get(metric, metric)}@{self.k} %" for metric in metrics)]
+        headers = ["model", *(f"{short.get(metric, metric)} @{self.k} %" for metric in metrics)]
         headers += [f"vs {self.baseline}", "training"]
-        bests = {metric: self.best(metric) for metric in metrics}
+        bests = {metric: None if metric in NEITHER else self.best(metric) for metric in metrics}
         texts, bold = [], []
         for row in self.rows:
             texts.append([row.name, *(self._cell(row, metric) for metric in metrics), self._versus(row), _seconds(row)])
@@ -131,35 +130,21 @@ class Comparison:
             "'vs' compares ndcg_paper"
         )
 
-    def table(self, metrics: Sequence[str] = SHOWN) -> Table:
-        """For a terminal."""
-        from rich.table import Table
-        from rich.text import Text
-
+    def table(self, metrics: Sequence[str] = SHOWN) -> Fitted:
+        """For a terminal; what does not fit is left out, column by column."""
         headers, texts, bold = self.cells(metrics)
-        table = Table(caption=self.note(), caption_justify="left")
-        for place, header in enumerate(headers):
-            table.add_column(header, justify="left" if place == 0 else "right")
-        for row, marks in zip(texts, bold, strict=True):
-            table.add_row(*(Text(text, "bold") if mark else text for text, mark in zip(row, marks, strict=True)))
-        return table
+        last, first = headers[-1], headers[1 : 1 + len(metrics)]
+        return Fitted(headers, texts, bold, caption=self.note(), drop=[last, *reversed(first[1:]), headers[-2]])
 
     def markdown(self, metrics: Sequence[str] = SHOWN) -> str:
-        headers, texts, bold = self.cells(metrics)
-        lines = ["| " + " | ".join(headers) + " |", "|---" + "|--:" * (len(headers) - 1) + "|"]
-        for row, marks in zip(texts, bold, strict=True):
-            marked = [f"**{text}**" if mark else text for text, mark in zip(row, marks, strict=True)]
-            lines.append("| " + " | ".join(marked) + " |")
-        return "\n".join([*lines, "", self.note()]) + "\n"
+        return f"{markdown_table(*self.cells(metrics))}\n{self.note()}\n"
 
     def latex(self, metrics: Sequence[str] = SHOWN) -> str:
-        headers, texts, bold = self.cells(metrics)
-        lines = [r"\begin{tabular}{l" + "r" * (len(headers) - 1) + "}", r"\hline"]
-        lines += [" & ".join(map(_latex, headers)) + r" \\ \hline"]
-        for row, marks in zip(texts, bold, strict=True):
-            marked = [rf"\textbf{{{_latex(t)}}}" if mark else _latex(t) for t, mark in zip(row, marks, strict=True)]
-            lines.append(" & ".join(marked) + r" \\")
-        return "\n".join([*lines, r"\hline", r"\end{tabular}", f"% {self.note()}"]) + "\n"
+        return f"{latex_table(*self.cells(metrics))}% {self.note()}\n"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return f"{html_table(*self.cells())}<p>{escape(self.note())}</p>"
 
 
 def compare(
@@ -205,12 +190,6 @@ def compare(
 
 def _seconds(row: Row) -> str:
     return f"{np.mean(row.training_seconds):.1f} s" if row.training_seconds else "-"
-
-
-def _latex(text: str) -> str:
-    for mark in "%_&#$":
-        text = text.replace(mark, "\\" + mark)
-    return text.replace("±", r"$\pm$")
 
 
 def _mean_of(parts: Sequence[Mapping[str, float] | None]) -> dict[str, float] | None:

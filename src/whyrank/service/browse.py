@@ -76,7 +76,7 @@ def explanations(
 
 
 def user(loaded: Loaded, id_: str, limit: int, offset: int) -> Document:
-    """What a user said before. Triplets are not stored: an item lists what the user said and others say about it too."""
+    """What a user said before. Triplets are not stored: an item lists what this user and others say."""
     catalog = loaded.model.catalog_
     number = catalog.users.number(id_)
     said = catalog.user_explanations.row(number)
