@@ -130,6 +130,7 @@ def compare_command(
     if json:
         print_json(result.as_dict())
     elif form == "table":
+        console().print(result.verdict())
         console().print(result.table())
         if baseline is None:
             note(f"the baseline {result.baseline} is the second best of these; --baseline names another")

@@ -121,6 +121,30 @@ class Comparison:
     def _versus(self, row: Row) -> str:
         return "" if row.name == self.baseline else f"{self.improvement(row.name) * 100:+.1f}%"
 
+    def verdict(self) -> str:
+        """The result in a sentence: how often the best model and the baseline find a right reason, and how certain
+        the difference is."""
+        best = self.best("ndcg_paper")
+        others = [row.name for row in self.rows if row.name != best]
+        if not others:
+            return f"{best} finds a right reason in {self._lists(best)}."
+        other = self.baseline if self.baseline != best else self.best_of(others)
+        p = self.p_value(best, "hit", other)
+        sure = (
+            f"the difference is certain (p < {LEVEL})" if p < LEVEL else f"the difference may be chance (p = {p:.2f})"
+        )
+        return (
+            f"{best} finds a right reason in {self._lists(best)}, {other} in {self._lists(other, short=True)}; {sure}."
+        )
+
+    def best_of(self, names: Sequence[str], metric: str = "ndcg_paper") -> str:
+        """The best of some of the models."""
+        return max(names, key=lambda name: float(self.row(name).values(metric).mean()))
+
+    def _lists(self, name: str, short: bool = False) -> str:
+        found = 100 * float(self.row(name).per_pair("hit").mean())
+        return f"{found:.0f}" if short else f"{found:.0f} of 100 lists of {self.k}"
+
     def note(self) -> str:
         """What the marks mean."""
         pairs = sum(each.pairs for each in self.rows[0].evaluations)

@@ -22,6 +22,7 @@ STYLE = """
 body { margin: 0 auto; max-width: 60rem; padding: 2rem 1rem 4rem; background: var(--paper); color: var(--ink);
   font: 16px/1.55 system-ui, sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; }
+p.summary { border-left: 4px solid #2a9d8f; padding: .5rem 1rem; background: var(--best); font-size: 1.1rem; }
 p.note { color: var(--soft); font-size: .9rem; }
 .scroll { overflow-x: auto; margin: 1rem 0; min-width: 100%; width: max-content; max-width: calc(50vw + 50% - 1rem); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
@@ -42,10 +43,16 @@ class Report:
 
     title: str
     lead: str = ""
+    summaries: list[str] = field(default_factory=list)  # what was found, before everything else
     page: list[str] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)  # what lies beside the page, by relative path
     headings: list[str] = field(default_factory=list)
+
+    def summary(self, words: str) -> Report:
+        """A sentence that says what was found."""
+        self.summaries.append(words)
+        return self
 
     def heading(self, words: str) -> Report:
         self.headings.append(words)
@@ -97,11 +104,14 @@ class Report:
         foot = f"<p class='note'>Made by whyrank {__version__}.</p>"
         links = (f"<a href='#part{at}'>{html.escape(words)}</a>" for at, words in enumerate(self.headings, 1))
         contents = f"<nav>{' '.join(links)}</nav>" if len(self.headings) > 3 else ""
-        body = f"<h1>{html.escape(self.title)}</h1>{lead}{contents}{''.join(self.page)}{foot}"
+        found = "".join(f"<p class='summary'>{html.escape(words)}</p>" for words in self.summaries)
+        body = f"<h1>{html.escape(self.title)}</h1>{lead}{found}{contents}{''.join(self.page)}{foot}"
         return f"{head}<style>{STYLE}</style>{body}</html>\n"
 
     def markdown(self) -> str:
-        return "\n".join([f"# {self.title}\n", *([f"{self.lead}\n"] if self.lead else []), *self.text])
+        return "\n".join(
+            [f"# {self.title}\n", *(f"{words}\n" for words in (self.lead, *self.summaries) if words), *self.text]
+        )
 
     def write(self, folder: str | Path, name: str = "report") -> Path:
         """Write name.html, name.md and what belongs to them; answers the path of the page."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 
 import numpy as np
 import polars as pl
@@ -44,6 +45,19 @@ class Reason:
     def as_dict(self) -> dict[str, object]:
         values: dict[str, object] = {name: getattr(self, name) for name in Reason.__slots__}
         return values | {"evidence": self.evidence.as_dict()}
+
+
+class Reasons(list[Reason]):
+    """The reasons of one pair; a notebook shows them as a card."""
+
+    def _repr_html_(self) -> str:
+        lines = []
+        for reason in self:
+            said = reason.evidence
+            counts = f"{said.supporting:,} for" + (f", {said.opposing:,} against" if said.opposing else "")
+            quote = f"<br><i>“{escape(str(reason.quotes[0]['text']))}”</i>" if reason.quotes else ""
+            lines.append(f"<li>{escape(reason.sentence)} <small>({counts})</small>{quote}</li>")
+        return f"<ol>{''.join(lines)}</ol>" if lines else "<p>No reason passes these options.</p>"
 
 
 def reasons(found: Explained) -> list[list[Reason]]:
