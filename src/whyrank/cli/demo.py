@@ -49,10 +49,11 @@ def demo_command(
     out = console()
     out.print(f"\nDone in {seconds:.0f} s. The report: {report}", style="bold")
     out.print("Next, with data of your own:")
-    out.print("  whyrank mine your_reviews.jsonl.gz -o mined      (or any table of user, item, explanation)")
-    out.print("  whyrank fit mined -o model && whyrank explain model --pairs pairs.parquet -o reasons.parquet")
+    out.print("  whyrank mine your_reviews.jsonl.gz -o mined")
+    out.print("  whyrank fit mined -o model")
+    out.print("  whyrank explain model --pairs pairs.parquet -o reasons.parquet")
     user = cases[0][0]
-    out.print(f"Or look around here: whyrank recommend {output / 'model'} --user {user}")
+    out.print(f"Or try more here: whyrank recommend {output / 'model'} --user {user}")
 
 
 class _Steps:

@@ -113,6 +113,6 @@ def counted(data: Triplets) -> str:
 def _lead(lab: Lab) -> str:
     tuned = f"tuned settings for {', '.join(lab.configs)}" if lab.configs else "default settings"
     return (
-        f"{counted(lab.data)}; {plural(len(lab.splits))}; {tuned}. Models learn from the training part; what is chosen (mu, "
-        "alpha, early stops) is chosen on validation; the test part is measured once. Top 10 throughout."
+        f"{counted(lab.data)}; {plural(len(lab.splits))}; {tuned}. Models learn from the training part; what is "
+        "chosen (mu, alpha, early stops) is chosen on validation; the test part is measured once. Top 10 throughout."
     )
