@@ -86,7 +86,7 @@ def _caches() -> dict[str, str]:
     kernels = cache_folder()
     return {
         "kernels": str(kernels or "nowhere to write: every process compiles"),
-        "text vectors": str(encodings() or "nowhere: texts are encoded anew"),
+        "text vectors": str(encodings() or "nowhere: texts are encoded every time"),
     }
 
 

@@ -102,7 +102,7 @@ def fit_command(
     triplets = split.train if split else read_data(data, columns, on_error, number, rating_range, max_expansion)
     checkpoint = output.parent / f".{output.name}.checkpoint"
     if checkpoint.exists() and not resume:
-        note("an earlier run was interrupted; this one begins anew, --resume would have gone on from there")
+        note("an earlier run was interrupted; this one starts again; --resume would have continued it")
     begin, history = time.perf_counter(), History()
     with sole_writer(output), told_if_interrupted(lambda: kept_by(checkpoint)), progress(json) as bar:
         monitors = (bar_monitor(bar, chosen.id), history)

@@ -105,9 +105,9 @@ def compare_command(
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Fit models to a split, or take fitted ones, and measure them side by side with significance.
+    """Fit models to a split, or take fitted ones, and compare them, with significance.
 
-    Where the folder holds several splits, fitted ones lend their settings and are fitted anew to each.
+    Where the folder holds several splits, fitted models give their settings and are fitted again to each.
     """
     from whyrank.data import read_split, read_splits
     from whyrank.evaluation import compare

@@ -19,14 +19,14 @@ STYLE = """
   .figure svg { filter: invert(0.92) hue-rotate(180deg); }
 }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 60rem; padding: 2rem 1rem 4rem; background: var(--paper); color: var(--ink);
+body { margin: 0 auto; max-width: 66rem; padding: 2rem 1rem 4rem; background: var(--paper); color: var(--ink);
   font: 16px/1.55 system-ui, sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; }
 p.summary { border-left: 4px solid #2a9d8f; padding: .5rem 1rem; background: var(--best); font-size: 1.1rem; }
 p.note { color: var(--soft); font-size: .9rem; }
 .scroll { overflow-x: auto; margin: 1rem 0; min-width: 100%; width: max-content; max-width: calc(50vw + 50% - 1rem); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
-th, td { padding: .4rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th, td { padding: .4rem .5rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:first-child, td:first-child, td.text, th.text { text-align: left; white-space: normal; }
 td.best { background: var(--best); font-weight: 600; }
 .figure { overflow-x: auto; } .figure svg { width: 100%; max-width: 46rem; min-width: 20rem; height: auto; }
