@@ -32,8 +32,10 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-page:
-	cd web && npm ci --no-audit --no-fund && npm run check && npm run build
+# The page's types come from the service's own OpenAPI document.
+page: $(VENV)/.serve
+	$(BIN)/python scripts/openapi web/openapi.json
+	cd web && npm ci --no-audit --no-fund && npm run types && npm run check && npm run build
 
 dist: page $(VENV)/.test
 	rm -rf dist
@@ -47,7 +49,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/run_all.py $(DATA)
 
 clean:
-	rm -rf $(VENV) .compatibility dist site demo web/node_modules src/whyrank/service/page .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .compatibility dist site demo web/node_modules web/openapi.json web/src/lib/openapi.d.ts src/whyrank/service/page .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -exec rm -rf {} +
 
 $(BIN)/python:
@@ -58,9 +60,13 @@ $(VENV)/.demo: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet -e '.[mine]'
 	@touch $@
 
+$(VENV)/.serve: $(BIN)/python pyproject.toml
+	$(BIN)/pip install --quiet -e '.[mine,serve]'
+	@touch $@ $(VENV)/.demo
+
 # torch first and pinned: a range may bring gigabytes of GPU libraries. Compiled on all cores afterwards: pip takes one.
 $(VENV)/.test: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --no-compile -c constraints.txt torch
 	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e '.[all]'
 	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true  # a few templates are no Python
-	@touch $@ $(VENV)/.demo
+	@touch $@ $(VENV)/.demo $(VENV)/.serve

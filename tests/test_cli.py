@@ -458,3 +458,65 @@ def test_texts_ids_and_names_of_files_are_shown_and_never_obeyed(call: Call, tmp
         assert text in card
         assert text in scores
     assert "[/b]" in wrong[2][2]
+
+
+# -- at 80 columns, and in the words of the command line ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def counts_model(folder: Path) -> Path:
+    with pytest.raises(SystemExit):
+        main(["fit", str(folder / "split"), "--model", "counts", "-o", str(folder / "counts"), "--json"])
+    return folder / "counts"
+
+
+def test_every_table_fits_80_columns_without_cutting_anything(
+    call: Call, folder: Path, counts_model: Path, split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    user, item = split.train.users.ids[0], split.train.items.ids[0]
+    asked = (
+        ("compare", folder / "split", "--models", f"pop,rand,{counts_model}", "--number", 1),
+        ("evaluate", counts_model, folder / "split"),
+        ("explain", counts_model, "--user", user, "--item", item, "--scores", "--no-grounded"),
+        ("describe", folder / "data.csv"),
+        ("models",),
+    )
+    for arguments in asked:
+        code, out, err = call(*arguments)
+        assert code == 0, err
+        assert "…" not in out, arguments
+        limit = 80 if str(counts_model) not in out else 80 + len(str(counts_model))  # a name is never cut
+        assert max(map(len, out.splitlines())) <= limit, arguments
+    assert "columns user, item, explanation" in call("describe", folder / "data.csv")[2]
+    told = call("compare", folder / "split", "--models", "pop,rand", "--number", 1)
+    assert "pop finds a right reason in" in told[1]
+    assert "the baseline rand is the second best of these" in told[2]
+
+
+def test_a_wrong_option_is_told_in_one_line(call: Call, folder: Path) -> None:
+    for arguments, told in (
+        (("fit", folder / "data.csv", "--bogus", 1), "no such option: --bogus"),
+        (("fit",), "missing argument"),
+        (("bogus",), "no such command 'bogus'"),
+        (("split", folder / "data.csv", "-o", "x", "--repeats", "many"), "--repeats"),
+    ):
+        code, out, err = call(*arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert told in err
+        assert "--help" in err
+
+
+def test_messages_name_options_not_arguments(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "two.csv").write_text("reviewer,thing\n1,2\n")
+    code, _, err = call("describe", tmp_path / "two.csv")
+    assert code == 2
+    assert "--columns user=NAME" in err
+    assert "the file has reviewer, thing" in err
+
+
+def test_what_was_done_is_told_in_a_sentence(call: Call, folder: Path, tmp_path: Path) -> None:
+    told = call("split", folder / "data.csv", "-o", tmp_path / "split")[2]
+    assert re.search(r"[\d,]+ triplets \([\d,]+ users, .*\) split into [\d,]+ training, [\d,]+ validation and", told)
+    told = call("fit", tmp_path / "split", "--model", "pop", "-o", tmp_path / "pop")[2]
+    assert re.search(r"pop fitted to [\d,]+ triplets \(", told)

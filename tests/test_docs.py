@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 import shlex
 import subprocess
@@ -99,6 +101,21 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     for target in re.findall(r"\]\(([^)#\s]+)", text):
         assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+def test_the_notebook_runs_and_shows_what_it_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] for cell in cells), "run scripts/notebook"
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "notebook"}
+    for cell in cells[:6]:  # the last one measures times, which differ
+        tree = ast.parse("".join(cell["source"]))
+        last = tree.body.pop()
+        exec(compile(tree, "cell", "exec"), names)
+        assert isinstance(last, ast.Expr)
+        shown = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+        assert shown._repr_html_() == "".join(cell["outputs"][0]["data"]["text/html"]), "run scripts/notebook"
 
 
 def test_few_blocks_are_not_run_and_each_says_why() -> None:

@@ -120,7 +120,29 @@ def test_a_comparison_names_the_best_and_tests_the_rest(split: Split) -> None:
     assert document["baseline"] == "RAND"
     assert "**" in result.markdown()
     assert r"\textbf" in result.latex()
-    assert result.table().row_count == 2
+    assert len(result.table().rows) == 2
+    hits = 100 * result.row("POP").values("hit").mean()
+    assert result.verdict().startswith(f"POP finds a right reason in {hits:.0f} of 100 lists of 10, RAND in ")
+    assert "the difference is certain (p < 0.01)" in result.verdict()
+    assert "<table>" in result._repr_html_()
+
+
+def test_a_difference_that_may_be_chance_is_called_so(split: Split) -> None:
+    result = compare({"one": RAND(seed=1), "two": RAND(seed=2)}, split)
+    assert "the difference may be chance" in result.verdict()
+
+
+def test_the_baseline_of_a_record_is_that_of_the_popularity_model(split: Split) -> None:
+    from whyrank.experiments.record import baseline, missed
+
+    fitted = RAND().fit(split)
+    measured, wanted = evaluate(fitted, split), evaluate(POP().fit(split), split)
+    found = baseline(fitted, split.test, measured)
+    assert found["explanation"] == pytest.approx({name: wanted.explanation[name] for name in found["explanation"]})
+    assert found["p_value"]["hit"] < 0.01
+    sizes = [len(each["said"]) for each in missed(split.test, measured)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(sizes) == 20
 
 
 def test_a_comparison_over_splits_fits_every_model_anew(data: Triplets) -> None:

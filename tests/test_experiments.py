@@ -25,10 +25,11 @@ from whyrank.experiments.lab import Lab, of_same_data, read_configs, read_tuned
 from whyrank.experiments.measures import choose_mu
 from whyrank.experiments.plots import Line
 from whyrank.experiments.published import AMAZON, published_for
-from whyrank.experiments.report import Report, latex_text
+from whyrank.experiments.report import Report
 from whyrank.experiments.suite import EXPERIMENTS, names_of, run, tune_first
 from whyrank.experiments.workers import processes
 from whyrank.models import BPER, BPR, POP, SHARE
+from whyrank.render import latex_text
 
 pytest.importorskip("matplotlib")
 QUICK: dict[str, dict[str, object]] = {

@@ -18,7 +18,7 @@ SOURCE = Path(whyrank.__file__).parent
 # A room may import itself and the rooms to its left.
 ROOMS = ["kernels", "data", "mining", "text", "artifacts", "ranking", "training", "models"]
 ROOMS += ["evaluation", "online", "experiments", "cluster", "service", "cli"]
-ALWAYS = {"errors", "version", "atomic", "places", "parent", "thread_pool", "locks"}
+ALWAYS = {"errors", "version", "atomic", "places", "parent", "thread_pool", "locks", "render"}
 HEAVY = ("torch", "transformers", "ray", "fastapi", "uvicorn", "matplotlib", "optuna", "numba", "polars", "numpy")
 
 

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import ANY
 
+import numpy as np
+import polars as pl
 import pytest
 from pydantic import BaseModel
 from starlette.testclient import TestClient
 
 from service_world import World, make_world
-from whyrank.models import load
+from whyrank.data.triplets import Triplets
+from whyrank.models import POP, load
 from whyrank.service import schemas, schemas_catalog, schemas_study
 from whyrank.service.app import create_app
 from whyrank.service.settings import Settings
@@ -332,6 +335,44 @@ def test_a_user_an_item_and_an_explanation_tell_their_story(world: World, client
     number = catalog.explanations.number(said["id"])
     assert story["users"]["total"] == int((catalog.user_explanations.indices == number).sum())
     problem(client.get("/v1/users/nobody"), 404, "unknown-id")
+
+
+def test_an_item_page_counts_people_aspect_by_aspect(tmp_path: Path) -> None:
+    rows = [
+        ("ann", "inn", "bed|soft|+", "bed", 1, "Such a soft bed.", "r1"),
+        ("bob", "inn", "bed|soft|+", "bed", 1, "The bed was soft.", "r2"),
+        ("cid", "inn", "bed|hard|-", "bed", -1, "A hard bed.", "r3"),
+        ("ann", "inn", "pool|warm|+", "pool", 1, "Warm pool!", "r1"),
+        ("ann", "spa", "bed|hard|-", "bed", -1, "Hard bed.", "r4"),
+        ("bob", "spa", "pool|warm|+", "pool", 1, "A warm pool.", "r5"),
+    ]
+    columns = ["user", "item", "explanation", "aspect", "polarity", "sentence", "source"]
+    frame = pl.DataFrame(rows, schema=columns, orient="row")
+    POP().fit(Triplets.from_frame(frame)).save(tmp_path / "pop")
+    with TestClient(
+        create_app(Settings(models=(str(tmp_path / "pop"),), store=f"sqlite:///{tmp_path}/s.db"))
+    ) as client:
+        item = checked(client.get("/v1/items/inn"), schemas_catalog.ItemAnswer)
+        bed, pool = item["aspects"]
+        counts = ("mentions", "praising", "blaming", "similar_praising", "similar_blaming")
+        assert [bed["aspect"], *(bed[name] for name in counts)] == ["bed", 3, 2, 1, 0, 1]
+        assert [pool["aspect"], *(pool[name] for name in counts)] == ["pool", 1, 1, 0, 1, 0]
+        soft = bed["statements"][0]
+        assert (soft["id"], soft["people"], soft["polarity"]) == ("bed|soft|+", 2, 1)
+        assert {quote["source"] for quote in soft["quotes"]} == {"r1", "r2"}
+        aspects = checked(client.get("/v1/aspects"), schemas_catalog.AspectsAnswer)["aspects"]
+        assert [tuple(each.values()) for each in aspects] == [("bed", 2, 4, 2, 2), ("pool", 1, 2, 2, 0)]
+        found = client.get("/v1/explanations", params={"aspect": "bed"}).json()["explanations"]
+        assert {each["id"] for each in found} == {"bed|soft|+", "bed|hard|-"}
+        problem(client.get("/v1/explanations", params={"aspect": "zebra"}), 404, "unknown-id")
+
+
+def test_average_popularity_is_that_of_the_whole_pool(world: World, client: TestClient) -> None:
+    found = {each["id"]: each["average_popularity"] for each in client.get("/v1/models").json()["models"]}
+    logs = np.log1p(load(world.folder / "pop").catalog_.popularity).mean()
+    assert found["pop"] == pytest.approx([logs, logs], rel=1e-5)
+    assert found["toy"] == pytest.approx([logs, logs], rel=1e-5)  # whatever its mu weighs
+    assert found["rand"] == [0, 0]
 
 
 def test_near_duplicates_share_their_words(client: TestClient) -> None:

@@ -191,8 +191,8 @@ def test_the_chart_shows_shares_and_escapes_names(store: Store) -> None:
     root = ElementTree.fromstring(study_results.chart(study_results.results(store, id_)))
     texts = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
     assert "<x>&" in texts
-    assert "100% (2)" in texts
-    assert "0% (0)" in texts
+    assert "100.0% (2)" in texts
+    assert "0.0% (0)" in texts
 
 
 def test_the_same_answer_twice_counts_once_and_another_is_refused(store: Store) -> None:
@@ -203,6 +203,16 @@ def test_the_same_answer_twice_counts_once_and_another_is_refused(store: Store) 
     with pytest.raises(study.AlreadyAnswered):
         study.answer(store, token, 1, "right")
     assert study_results.results(store, id_)["answers"] == 1
+
+
+def test_an_answer_that_is_withdrawn_can_be_given_again(store: Store) -> None:
+    token = tokens(store, study.create(store, some_cases(3), a="x", b="y", n=1))[0]
+    study.answer(store, token, 1, "left")
+    assert study.withdraw(store, token, 1) == {"case": 1, "answered": 0, "total": 3}
+    assert study.withdraw(store, token, 1)["answered"] == 0  # nothing is left to take back
+    assert study.answer(store, token, 1, "right")["choice"] == "right"
+    with pytest.raises(ParameterError, match="no case 9"):
+        study.withdraw(store, token, 9)
 
 
 def test_answers_sent_at_once_count_once(store: Store) -> None:

@@ -17,6 +17,8 @@ import typer
 from whyrank.errors import ParameterError, WhyrankError
 from whyrank.version import __version__
 
+UsageError: Any = typer.BadParameter.__base__  # which typer does not export itself
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
@@ -131,8 +133,16 @@ def print_text(shown: object) -> None:
 
 
 def note(text: str) -> None:
-    """A remark for people, on standard error, so that pipes stay clean."""
-    console(stderr=True).print(text, style="dim", soft_wrap=True)
+    """A remark for people, on standard error, so that pipes stay clean; lines end after a word."""
+    err = console(stderr=True)
+    err.print(text, style="dim", soft_wrap=not err.is_terminal)
+
+
+def counted(triplets: Triplets) -> str:
+    """How much data there is, in words."""
+    sizes = ((len(triplets.users), "user"), (len(triplets.items), "item"), (len(triplets.explanations), "explanation"))
+    listed = ", ".join(f"{size:,} {name}{'' if size == 1 else 's'}" for size, name in sizes)
+    return f"{len(triplets):,} triplets ({listed})"
 
 
 @contextmanager
@@ -149,10 +159,10 @@ def progress(quiet: bool = False) -> Iterator[Progress]:
 
     columns = (
         TextColumn("{task.description}", markup=False),
-        BarColumn(),
+        BarColumn(bar_width=14),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("eta"),
+        TextColumn("left"),
         TimeRemainingColumn(),
         TextColumn("{task.fields[remark]}", markup=False),
     )
@@ -283,11 +293,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if not any(isinstance(handler, Notes) for handler in log.handlers):
         log.addHandler(Notes())
     try:
-        app(args=arguments)
-        code = 0
+        code = app(args=arguments, standalone_mode=False, prog_name="whyrank") or 0
     except WhyrankError as error:
         _fail(str(error))
         code = 2
+    except UsageError as error:
+        _show_usage(error)
+        code = 2
+    except typer.Abort:
+        code = 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
@@ -297,8 +311,24 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(code)
 
 
+def _show_usage(error: Any) -> None:
+    """An option that does not exist or fit, in one line; a command without arguments shows its help."""
+    message = error.format_message()
+    if "\n" in message:
+        error.show()
+        return
+    name = error.ctx.command_path if error.ctx else "whyrank"
+    _fail(f"{message[:1].lower()}{message[1:].rstrip('.')}; see {name} --help")
+
+
 def _fail(message: str) -> None:
-    typer.echo(typer.style("error: ", fg="red", bold=True) + safe(" ".join(message.split("\n"))), err=True)
+    line = spoken(" ".join(message.split("\n")))
+    typer.echo(typer.style("error: ", fg="red", bold=True) + safe(line), err=True)
+
+
+def spoken(message: str) -> str:
+    """What the library says in Python, in the words of the command line."""
+    return re.sub(r"columns=\{'(\w+)': \.\.\.\}", r"--columns \1=NAME", message)
 
 
 def _plain(value: Any) -> Any:

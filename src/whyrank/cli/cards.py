@@ -7,17 +7,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from whyrank.cli.app import safe
+from whyrank.render import Fitted
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from whyrank.ranking.options import Options
     from whyrank.ranking.reasons import Reason
 
 WIDTH = 80
 GLUE = "\ue000"  # a blank where no line ends
 QUOTE = 140  # characters that are shown of a quote
-CAPTION = "score and its parts; records that hold it: of this item, of similar items and of this user"
+CAPTION = "The parts add up to the score. Counts are records: about this item, about similar ones, by this user."
 
 
 def card(title: str, reasons: list[Reason], *, quotes: bool = True) -> Iterator[str]:
@@ -45,20 +44,20 @@ def _wrapped(text: str, first: str, rest: str) -> list[str]:
     return [line.replace(GLUE, " ") for line in lines]
 
 
-def score_table(title: str, reasons: list[Reason], options: Options | None = None) -> Table:
+def score_table(title: str, reasons: list[Reason], options: Options | None = None) -> Fitted:
     """Reasons with the parts of their scores and their evidence; what options add to scores is a part, too."""
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", caption=CAPTION, caption_justify="left")
     parts = list(reasons[0].parts) if reasons else []
     rest = "boost" if options is not None and (options.boosts or options.specificity) else "evidence"
     names = [{"bonus": rest, "popularity": "popular"}.get(part, part) for part in parts]
-    table.add_column("because", overflow="fold")
-    for header in ("score", *names, "of item", "of similar", "by user"):
-        table.add_column(header, justify="right", no_wrap=True, min_width=len(header))
-    for reason in reasons:
-        said = reason.evidence
-        shares = (f"{reason.parts.get(part, 0.0):.2f}" for part in parts)
-        counts = (str(said.item), str(said.similar_items), str(said.user))
-        table.add_row(reason.text, f"{reason.score:.2f}", *shares, *counts)
-    return table
+    counts = ["about item", "about similar", "by user"]
+    rows = [
+        [
+            *(reason.text, f"{reason.score:.2f}"),
+            *(f"{reason.parts.get(part, 0.0):.2f}" for part in parts),
+            *map(str, (reason.evidence.item, reason.evidence.similar_items, reason.evidence.user)),
+        ]
+        for reason in reasons
+    ]
+    headers = ["because", "score", *names, *counts]
+    drop = [counts[1], counts[2], counts[0], *reversed(names)]
+    return Fitted(headers, rows, title=title, caption=CAPTION, drop=drop, wrap=["because"])

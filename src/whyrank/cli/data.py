@@ -22,16 +22,16 @@ from whyrank.cli.app import (
     Trim,
     command,
     console,
+    counted,
     note,
     parse_columns,
     print_json,
     read_data,
 )
 from whyrank.errors import ParameterError
+from whyrank.render import Fitted
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from whyrank.data.describe import Description
     from whyrank.data.split import SplitInfo
 
@@ -61,7 +61,10 @@ def describe_command(
     out = console()
     out.print(_sizes(description))
     out.print(_tails(description))
-    out.print(_sayings(description))
+    out.print(_most_said(description))
+    found = _columns_of(data, columns)
+    if found:
+        note(found)
 
 
 @command("simulate", "whyrank simulate small -o small.parquet --reviews reviews.jsonl.gz")
@@ -102,7 +105,7 @@ def simulate_command(
     if json:
         print_json({**written, "digest": made.digest(), "description": repr(made)})
     else:
-        note(f"{made!r} -> {', '.join(str(path) for path in written.values() if path)}")
+        note(f"{counted(made)} -> {', '.join(str(path) for path in written.values() if path)}")
 
 
 @command("split", "whyrank split triplets.parquet -o split --repeats 5")
@@ -137,7 +140,7 @@ def split_command(
     ray: RayAddress = None,
     json: Json = False,
 ) -> None:
-    """Split records into training, validation and test, as the paper does, into a folder that travels alone."""
+    """Split records into training, validation and test, as the paper does, into a self-contained folder."""
     from whyrank.data import splits, write_splits
     from whyrank.data.split import MARKER, TEST, VALIDATION, SplitInfo, is_split
 
@@ -166,8 +169,11 @@ def split_command(
     if json:
         print_json({"split": output, "data": triplets.digest(), "splits": repeats, "records": counts})
     else:
-        note(f"{triplets!r}")
-        note(f"{parts[0]!r}" + (f" and {repeats - 1} more" if repeats > 1 else "") + f" -> {output}")
+        one = parts[0]
+        sizes = f"{len(one.train_records):,} training, {len(one.validation_records):,} validation and "
+        sizes += f"{len(one.test_records):,} test records"
+        more = f", {repeats} times" if repeats > 1 else ""
+        note(f"{counted(triplets)} split into {sizes}{more} -> {output}")
 
 
 def split_on_cluster(data: Path, output: Path, info: SplitInfo, address: str, columns: str | None, json: bool) -> None:
@@ -205,55 +211,61 @@ def convert_command(
     if json:
         print_json({"output": output, "triplets": len(triplets), "records": triplets.records})
     else:
-        note(f"{triplets!r} -> {output}")
+        note(f"{counted(triplets)} -> {output}")
 
 
-def _sizes(description: Description) -> Table:
-    from rich.table import Table
-
-    table = Table(title="Sizes", show_header=False, title_justify="left")
-    rows = (
-        ("users", f"{description.users:,}"),
-        ("items", f"{description.items:,}"),
-        ("explanations", f"{description.explanations:,}"),
-        ("(user, item) pairs", f"{description.pairs:,}"),
-        ("(user, item, explanation) triplets", f"{description.triplets:,}"),
-        ("explanations per pair", f"{description.explanations_per_pair:.2f}"),
-        ("density (x 10^-10)", f"{description.density * 1e10:,.2f}"),
-    )
-    for name, value in rows:
-        table.add_row(name, value)
+def _sizes(description: Description) -> Fitted:
+    rows = [
+        ["users", f"{description.users:,}"],
+        ["items", f"{description.items:,}"],
+        ["explanations", f"{description.explanations:,}"],
+        ["(user, item) pairs", f"{description.pairs:,}"],
+        ["(user, item, explanation) triplets", f"{description.triplets:,}"],
+        ["explanations per pair", f"{description.explanations_per_pair:.2f}"],
+        ["triplets that occur, of all possible", f"one in {1 / description.density:,.0f}"],
+    ]
     if description.ratings:
         low, high, mean = (description.ratings[name] for name in ("low", "high", "mean"))
-        table.add_row("ratings", f"{low:g} to {high:g}, mean {mean:.2f}")
-    return table
+        rows.append(["ratings", f"{low:g} to {high:g}, mean {mean:.2f}"])
+    return Fitted(["what", "count"], rows, title="Sizes", head=False)
 
 
-def _tails(description: Description) -> Table:
-    from rich.table import Table
-
-    table = Table(title="Tails", title_justify="left")
-    for header in ("", "median", "mean", "90%", "largest", "only once", "busiest 1% hold"):
-        table.add_column(header, justify="left" if not header else "right")
+def _tails(description: Description) -> Fitted:
     named = (
         ("records per user", description.per_user, description.users),
         ("records per item", description.per_item, description.items),
-        ("triplets per explanation", description.per_explanation, description.explanations),
+        ("uses per explanation", description.per_explanation, description.explanations),
     )
-    for name, tail, total in named:
-        once = f"{tail.once:,} ({tail.once / total:.0%})"
-        numbers = (f"{tail.median:g}", f"{tail.mean:.1f}", f"{tail.p90:g}", f"{tail.largest:,}")
-        table.add_row(name, *numbers, once, f"{tail.head_share:.0%}")
-    return table
+    rows = [
+        [
+            *(name, f"{tail.median:g}", f"{tail.mean:.1f}", f"{tail.p90:g}", f"{tail.largest:,}"),
+            *(f"{tail.once:,} ({tail.once / total:.0%})", f"{tail.head_share:.0%}"),
+        ]
+        for name, tail, total in named
+    ]
+    headers = ["", "median", "mean", "90%", "largest", "only once", "top 1%"]
+    return Fitted(headers, rows, title="How they spread", drop=["90%", "mean"])
 
 
-def _sayings(description: Description) -> Table:
-    from rich.table import Table
+def _most_said(description: Description) -> Fitted:
+    examples = [*description.examples, *[""] * len(description.most_said)]
+    rows = [[text, f"{count:,}", examples[at]] for at, (text, count) in enumerate(description.most_said)]
+    headers = ["most frequent", "times", "random examples"]
+    return Fitted(headers, rows, title="Explanations", wrap=[headers[0], headers[2]], drop=[headers[2]])
 
-    table = Table(title="Explanations", title_justify="left")
-    table.add_column("said most")
-    table.add_column("times", justify="right")
-    table.add_column("examples, drawn by how often they are said")
-    for place, (text, count) in enumerate(description.most_said):
-        table.add_row(text, f"{count:,}", description.examples[place] if place < len(description.examples) else "")
-    return table
+
+def _columns_of(path: Path, columns: str | None) -> str | None:
+    """Which columns of a file were used; None for folders, whose columns have our names."""
+    from whyrank.data.files import COLUMNS
+    from whyrank.data.tables import columns_of
+
+    found = columns_of(path) if path.is_file() else None
+    if not found:
+        return None
+    renamed = parse_columns(columns) or {}
+    used = {name: renamed.get(name, name) for name in COLUMNS}
+    if any(isinstance(source, int) for source in used.values()):
+        return None  # a file without a header
+    there = [name if name == source else f"{name} (as {source})" for name, source in used.items() if source in found]
+    others = [name for name in found if name not in used.values()]
+    return f"{path}: columns {', '.join(there)}" + (f"; not used: {', '.join(others)}" if others else "")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from whyrank.cli.app import Json, Seed, Threads, command, console, print_json
+from whyrank.cli.app import Json, Seed, Threads, command, console, counted, print_json
 
 if TYPE_CHECKING:
     from whyrank.data.split import Split
@@ -28,7 +28,7 @@ def demo_command(
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Walk the whole way on simulated reviews: mine, split, fit, compare, explain, report."""
+    """Try everything on simulated reviews: mine, split, fit, compare, explain, report."""
     begin = time.perf_counter()
     step = _Steps(quiet=json)
     split = _data(output, seed, step)
@@ -36,6 +36,7 @@ def demo_command(
     result, model = _compare(split, threads)
     _save(output / "model", model, split, threads)
     if not json:
+        console().print(result.verdict())
         console().print(result.table())
     cases = _cases(model, split)
     if not json:
@@ -48,10 +49,11 @@ def demo_command(
     out = console()
     out.print(f"\nDone in {seconds:.0f} s. The report: {report}", style="bold")
     out.print("Next, with data of your own:")
-    out.print("  whyrank mine your_reviews.jsonl.gz -o mined      (or any table of user, item, explanation)")
-    out.print("  whyrank fit mined -o model && whyrank explain model --pairs pairs.parquet -o reasons.parquet")
+    out.print("  whyrank mine your_reviews.jsonl.gz -o mined")
+    out.print("  whyrank fit mined -o model")
+    out.print("  whyrank explain model --pairs pairs.parquet -o reasons.parquet")
     user = cases[0][0]
-    out.print(f"Or look around here: whyrank recommend {output / 'model'} --user {user}")
+    out.print(f"Or try more here: whyrank recommend {output / 'model'} --user {user}")
 
 
 class _Steps:
@@ -86,10 +88,10 @@ def _data(output: Path, seed: int, step: _Steps) -> Split:
     step.say(f"simulate hotel reviews with planted preferences -> {reviews}")
     mined = mine(reviews)
     mined.write(output / "mined")
-    step.say(f"mine them: {mined!r} -> {output / 'mined'}")
+    step.say(f"mine {mined.explanations.height:,} statements from them -> {output / 'mined'}")
     split = mined.triplets.split(seed=seed)
     split.write(output / "split")
-    step.say(f"split as the paper does: {split!r} -> {output / 'split'}")
+    step.say(f"split {counted(split.data)} as the paper does -> {output / 'split'}")
     return split
 
 
@@ -138,9 +140,11 @@ def _report(
 ) -> Path:
     from whyrank.experiments.report import Report
 
-    report = Report("whyrank: a demonstration", f"Simulated hotel reviews, mined; {split.data!r}.")
-    report.heading("Models side by side").table(*result.cells()).paragraph(result.note(), note=True)
+    report = Report("whyrank: a demonstration", f"Simulated hotel reviews, mined into {counted(split.data)}.")
+    report.summary(result.verdict())
+    report.heading("Models compared").table(*result.cells()).paragraph(result.note(), note=True)
     report.heading("Reasons for three users")
+    report.paragraph("In the order in which they are shown: the highest score first, one reason for each aspect.")
     for user, item, truth in cases:
         report.paragraph(f"{item} for {user}. What the user wrote later: {'; '.join(truth)}.")
         rows = [
@@ -153,5 +157,5 @@ def _report(
             ]
             for reason in model.explain(user, item, 5, **SHOWN)
         ]
-        report.table(["because", "score", "people for it", "against it", "said by this user before"], rows)
+        report.table(["because", "score", "people for it", "against it", "said by this user"], rows)
     return report.write(output)

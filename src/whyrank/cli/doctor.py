@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from whyrank.cli.app import Json, command, console, print_json
+from whyrank.render import Fitted
 from whyrank.version import __version__
 
 if TYPE_CHECKING:
@@ -51,9 +52,7 @@ def doctor_command(json: Json = False) -> None:
 
 
 def _show(facts: dict[str, object]) -> None:
-    from rich.table import Table
-
-    table = Table(show_header=False)
+    rows = []
     for name, value in facts.items():
         if isinstance(value, dict):
             shown = ", ".join(f"{part} {each or '-'}" for part, each in value.items())
@@ -61,8 +60,8 @@ def _show(facts: dict[str, object]) -> None:
             shown = "yes: the same bits with 1 and 2 threads" if value else "NO: 1 and 2 threads give other bits"
         else:
             shown = str(value)
-        table.add_row(name, shown)
-    console().print(table)
+        rows.append([name, shown])
+    console().print(Fitted(["fact", "value"], rows, head=False, wrap=["value"]))
 
 
 def _version(name: str) -> str | None:
@@ -87,7 +86,7 @@ def _caches() -> dict[str, str]:
     kernels = cache_folder()
     return {
         "kernels": str(kernels or "nowhere to write: every process compiles"),
-        "text vectors": str(encodings() or "nowhere: texts are encoded anew"),
+        "text vectors": str(encodings() or "nowhere: texts are encoded every time"),
     }
 
 

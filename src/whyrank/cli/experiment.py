@@ -60,7 +60,7 @@ def experiment_command(
     jobs: Annotated[
         int | None,
         typer.Option(
-            help=f"Runs side by side, one thread each; as many as threads, or 1 over {LARGE:,} records.", min=1
+            help=f"Runs in parallel, one thread each; as many as threads, or 1 over {LARGE:,} records.", min=1
         ),
     ] = None,
     columns: Columns = None,

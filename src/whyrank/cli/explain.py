@@ -100,7 +100,7 @@ def explain_command(
     elif found:
         show(f"{title or item} for {user}", found, scores, quotes is not False, options)
     else:
-        note(f"no reason for {item} passes these options; --no-grounded and --polarity any show more")
+        note(f"no reason for {item!r} passes these options; --no-grounded and --polarity any show more")
 
 
 def show(title: str, reasons: list[Reason], scores: bool, quotes: bool, options: Options | None = None) -> None:
@@ -192,7 +192,7 @@ def recommend_command(
     if goals is not None:
         note(f"these goals cost {100 * (1 - ndcg):.1f}% of the NDCG of the list by score alone")
     if not found:
-        nothing = "nothing for {} passes these options" if joint else "nothing to recommend: {} knows every item"
+        nothing = "nothing for {!r} passes these options" if joint else "nothing to recommend: {!r} knows every item"
         note(nothing.format(user))
     for place, (item, score, because, _) in enumerate(found, 1):
         title = f"{place}. {named.get(item, item)}" + (f"   (score {score:.3f})" if scores else "")

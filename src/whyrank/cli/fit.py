@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,11 +25,14 @@ from whyrank.cli.app import (
     Threads,
     Trim,
     command,
+    console,
+    counted,
     new_problems,
     note,
     parse_columns,
     parse_pairs,
     print_json,
+    print_text,
     progress,
     read_data,
     report_problems,
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from whyrank.models.base import Model
     from whyrank.training import Monitor
 
+WIDE = 100  # columns of a terminal with room for more than the loss
 Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter of the model: --set factors=50.")]
 
 
@@ -102,7 +107,7 @@ def fit_command(
         triplets = read_data(data, columns, on_error, number, rating_range, max_expansion, trim)
     checkpoint = output.parent / f".{output.name}.checkpoint"
     if checkpoint.exists() and not resume:
-        note("an earlier run was interrupted; this one begins anew, --resume would have gone on from there")
+        note("an earlier run was interrupted; this one starts again; --resume would have continued it")
     begin, history = time.perf_counter(), History()
     with sole_writer(output), told_if_interrupted(lambda: kept_by(checkpoint)), progress(json) as bar:
         monitors = (bar_monitor(bar, chosen.id), history)
@@ -116,7 +121,7 @@ def fit_command(
     if json:
         print_json({"model": chosen.id, "output": output, "triplets": len(triplets), "seconds": seconds})
     else:
-        note(f"{chosen!r} fitted to {triplets!r} in {seconds:.1f} s -> {output}")
+        note(f"{chosen.id} fitted to {counted(triplets)} in {seconds:.1f} s -> {output}")
 
 
 @command("add", "whyrank add model new.csv -o larger-model")
@@ -202,7 +207,7 @@ def fit_on_cluster(
     if json:
         print_json({"model": model.id, "output": output, "seconds": seconds, "ray": address})
     else:
-        note(f"{model!r} fitted on {address} in {seconds:.1f} s -> {output}")
+        note(f"{model.id} fitted on {address} in {seconds:.1f} s -> {output}")
 
 
 @command("models", "whyrank models --json")
@@ -210,9 +215,6 @@ def models_command(json: Json = False) -> None:
     """List the models and their parameters."""
     import dataclasses
 
-    from rich.table import Table
-
-    from whyrank.cli.app import console
     from whyrank.models import MODELS
 
     listed: list[dict[str, Any]] = [
@@ -230,13 +232,21 @@ def models_command(json: Json = False) -> None:
     if json:
         print_json({"models": listed})
         return
-    table = Table()
-    for header in ("model", "what it is", "ranks items", "parameters"):
-        table.add_column(header)
+    width = min(console().width, 100)
     for row in listed:
         named = ", ".join(f"{name}={about['default']}" for name, about in row["parameters"].items())
-        table.add_row(row["id"], row["summary"], "yes" if row["ranks_items"] else "", named)
-    console().print(table)
+        about = row["summary"] + ("; ranks items, too" if row["ranks_items"] else "")
+        print_text(_hanging(f"{row['id']:<11} {about}", width))
+        if named:
+            print_text(_hanging(f"{'':<11} {named}", width))
+
+
+def _hanging(text: str, width: int) -> str:
+    """A text whose further lines begin below its second column; no name or value is broken."""
+    indent = " " * 12
+    first, rest = text[:12], text[12:]
+    lines = textwrap.wrap(rest, width - 12, break_long_words=False, break_on_hyphens=False)
+    return first + f"\n{indent}".join(lines)
 
 
 def make_model(name: str | None, settings: list[str] | None, config: Path | None = None) -> Model:
@@ -274,11 +284,21 @@ def bar_monitor(bar: Progress, label: str) -> Monitor:
         def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
             if self.task is None:
                 self.task = bar.add_task(f"fitting {label}", total=epoch.of, remark="")
-            remark = f"loss {epoch.loss:.4f}, {epoch.updates_per_second / 1e6:.1f} M updates/s"
+            remark = f"loss {epoch.loss:.4f}"
+            if bar.console.width >= WIDE:
+                remark += f", {per_second(epoch.updates_per_second)} updates/s"
             bar.update(self.task, completed=epoch.number, total=epoch.of, remark=remark)
             return False
 
     return Bar()
+
+
+def per_second(rate: float) -> str:
+    """A rate in three figures: 950, 12.3 k, 4.56 M."""
+    for size, unit in ((1e6, " M"), (1e3, " k")):
+        if rate >= size:
+            return f"{rate / size:.3g}{unit}"
+    return f"{rate:.0f}"
 
 
 def kept_by(checkpoint: Path) -> str:

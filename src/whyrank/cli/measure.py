@@ -23,6 +23,7 @@ from whyrank.cli.app import (
     warn_first_run,
 )
 from whyrank.errors import ParameterError
+from whyrank.render import Fitted
 
 if TYPE_CHECKING:
     from whyrank.evaluation import Evaluation
@@ -56,8 +57,6 @@ def evaluate_command(
     json: Json = False,
 ) -> None:
     """Measure a fitted model on the test part of a split."""
-    from rich.table import Table
-
     from whyrank.artifacts import add_report
     from whyrank.data import read_split
     from whyrank.evaluation import evaluate
@@ -87,12 +86,9 @@ def evaluate_command(
     if json:
         print_json(result.as_dict())
         return
-    table = Table(title=f"{result.model} on {result.pairs:,} {part} pairs, top {k}", title_justify="left")
-    table.add_column("metric")
-    table.add_column("explanations", justify="right")
+    headers, rows = ["metric", "explanations"], []
     if result.recommendation and result.explanation_on_recommended:
-        table.add_column("explanations, item recommended", justify="right")
-        table.add_column("items", justify="right")
+        headers += ["explanations, item recommended", "items"]
     for name, value in result.explanation.items():
         row = [name, _shown(name, value)]
         if result.recommendation and result.explanation_on_recommended:
@@ -100,8 +96,11 @@ def evaluate_command(
                 _percent(result.explanation_on_recommended.get(name)),
                 _percent(result.recommendation.get(name)),
             ]
-        table.add_row(*row)
-    console().print(table)
+        rows.append(row)
+    found = result.explanation["hit"]
+    console().print(f"{result.model} finds a right reason in {100 * found:.0f} of 100 lists of {k}.")
+    title = f"{result.model} on {result.pairs:,} {part} pairs, lists of {k}"
+    console().print(Fitted(headers, rows, title=title, drop=headers[2:3]))
     if result.reach:
         note(reach_text(result.candidates, result.reach))
     note(f"ranked in {result.seconds:.2f} s")
@@ -116,7 +115,7 @@ def compare_command(
     settings: Annotated[list[str] | None, typer.Option("--set", help="A parameter: --set bper.factors=50.")] = None,
     k: At = 10,
     baseline: Annotated[
-        str | None, typer.Option(help="Which model others are tested against; the second best.")
+        str | None, typer.Option(help="Which model others are tested against; the second best unless given.")
     ] = None,
     test: Annotated[
         str,
@@ -133,9 +132,9 @@ def compare_command(
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Fit models to a split, or take fitted ones, and measure them side by side with significance.
+    """Fit models to a split, or take fitted ones, and compare them, with significance.
 
-    Where the folder holds several splits, fitted ones lend their settings and are fitted anew to each.
+    Where the folder holds several splits, fitted models give their settings and are fitted again to each.
     """
     from whyrank.data import read_split, read_splits
     from whyrank.evaluation import compare
@@ -167,7 +166,10 @@ def compare_command(
     if json:
         print_json(result.as_dict())
     elif form == "table":
+        console().print(result.verdict())
         console().print(result.table())
+        if baseline is None:
+            note(f"the baseline {result.baseline} is the second best of these; --baseline names another")
     else:
         typer.echo(result.markdown() if form == "markdown" else result.latex())
 

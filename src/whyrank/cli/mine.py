@@ -28,6 +28,7 @@ from whyrank.cli.app import (
     told_if_interrupted,
 )
 from whyrank.errors import DataError, MissingExtra, ParameterError
+from whyrank.render import Fitted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -183,29 +184,24 @@ def parse_rules(texts: list[str] | None, rules: type, option: str = "--set") -> 
 
 
 def _show_rules(mined: Mined, out: Console) -> None:
-    from rich.table import Table
-
-    table = Table(title="What the rules dropped", title_justify="left")
-    for header in ("rule", "drops", "sentences", "for example"):
-        table.add_column(header, justify="right" if header == "sentences" else "left")
+    headers, rows = ["rule", "drops", "sentences", "for example"], []
     for row in mined.rule_report():
         examples = row["examples"] if isinstance(row["examples"], list) else []
         shown = "; ".join(str(text)[:60] for text in examples[:3])
-        table.add_row(str(row["rule"]), str(row["drops"]), f"{row['sentences']:,}", shown)
-    out.print(table)
+        rows.append([str(row["rule"]), str(row["drops"]), f"{row['sentences']:,}", shown])
+    out.print(Fitted(headers, rows, title="What the rules dropped", wrap=[headers[1], headers[3]], drop=[headers[3]]))
 
 
 def _show(mined: Mined, output: Path, rules: bool) -> None:
-    from rich.table import Table
-
     if rules:
         _show_rules(mined, console())
-    table = Table(title=f"The most frequent {mined.unit}", title_justify="left")
-    for header in ("text", "records", "aspect", "sentiment"):
-        table.add_column(header, justify="right" if header in ("records", "sentiment") else "left")
-    for row in mined.explanations.head(20).iter_rows(named=True):
-        table.add_row(str(row["text"]), f"{row['count']:,}", str(row["aspect"] or ""), f"{row['sentiment']:+.2f}")
-    console().print(table)
+    rows = [
+        [str(row["text"]), f"{row['count']:,}", str(row["aspect"] or ""), f"{row['sentiment']:+.2f}"]
+        for row in mined.explanations.head(20).iter_rows(named=True)
+    ]
+    headers = ["text", "records", "aspect", "sentiment"]
+    title = f"The most frequent {mined.unit}"
+    console().print(Fitted(headers, rows, title=title, wrap=["text"], drop=["aspect", "sentiment"]))
     if mined.coverage:
         covered = mined.coverage
         shares = {name: f"{covered[name]:.0%}" for name in ("reviews", "users", "items_with_3", "judgements")}
@@ -217,4 +213,6 @@ def _show(mined: Mined, output: Path, rules: bool) -> None:
         if covered["reviews"] < THIN:
             note("few reviews hold a statement: add reviews, or lower the threshold with --set min_count=2")
     rejected = ", ".join(f"{count:,} {cause}" for cause, count in mined.rejected.items() if count)
-    note(f"{mined!r} in {mined.seconds:.1f} s -> {output}" + (f"; reviews rejected: {rejected}" if rejected else ""))
+    sizes = (mined.explanations.height, mined.pool.triplets.height, mined.reviews)
+    found = "{:,} {} and {:,} triplets from {:,} reviews".format(sizes[0], mined.unit, *sizes[1:])
+    note(f"{found} in {mined.seconds:.1f} s -> {output}" + (f"; reviews rejected: {rejected}" if rejected else ""))

@@ -62,7 +62,7 @@ def serve_command(
         typer.Option(help="A table with columns id and aspect, such as a mined folder's explanations.parquet."),
     ] = None,
 ) -> None:
-    """Serve reasons over HTTP, with the page, feedback and studies; folders that are replaced are loaded anew."""
+    """Serve reasons over HTTP, with the page, feedback and studies; replaced folders are loaded again."""
     from whyrank.service.run import run
     from whyrank.service.settings import Settings, read_keys
 

@@ -10,6 +10,7 @@ import typer
 from whyrank.cli.app import Json, Number, Seed, SplitFolder, app, console, note, print_json
 from whyrank.cli.serve import DEFAULT_STORE, AllowedHosts, Host, Port, Prefix, Proxies, StoreOption, Titles
 from whyrank.errors import ParameterError
+from whyrank.render import Fitted
 
 if TYPE_CHECKING:
     from whyrank.online.store import Store
@@ -125,8 +126,6 @@ def results_command(
     json: Json = False,
 ) -> None:
     """Show who won how many valid cases, with exact intervals, and how far participants agree."""
-    from rich.table import Table
-
     from whyrank.atomic import new_file
     from whyrank.service import study, study_results
 
@@ -140,14 +139,13 @@ def results_command(
     if json:
         print_json({**result, "participants": people})
         return
-    table = Table(title=f"study {id_} {result['title']}".rstrip(), title_justify="left")
-    for header in ("closer to what was said", "cases", "share of valid cases", "95% interval"):
-        table.add_column(header, justify="left" if header == "closer to what was said" else "right")
+    rows = []
     for each in result["outcomes"]:
         share = "" if each["share"] is None else f"{each['share']:.1%}"
         interval = "" if each["share"] is None else f"{each['low']:.1%} to {each['high']:.1%}"
-        table.add_row(each["option"], str(each["cases"]), share, interval)
-    console().print(table)
+        rows.append([each["option"], str(each["cases"]), share, interval])
+    headers = ["closer to what the user said", "cases", "share of valid cases", "95% interval"]
+    console().print(Fitted(headers, rows, title=f"study {id_} {result['title']}".rstrip()))
     kappa = "not defined yet" if result["kappa"] is None else f"{result['kappa']:.2f}"
     note(
         f"{result['valid_cases']} of {result['cases']} cases valid, {result['answers']} answers; Fleiss' kappa {kappa}"

@@ -26,6 +26,7 @@ from whyrank.cli.app import (
 )
 from whyrank.cli.measure import Candidates
 from whyrank.errors import ParameterError
+from whyrank.render import Fitted
 
 TRIALS = 40
 
@@ -51,8 +52,6 @@ def tune_command(
 
     Trials are kept beside the output (.sqlite), so that an interrupted search goes on and a longer one adds to it.
     """
-    from rich.table import Table
-
     from whyrank.cli.experiment import read_or_draw
     from whyrank.experiments.spaces import space_of
     from whyrank.experiments.tuning import tune
@@ -90,12 +89,13 @@ def tune_command(
     if json:
         print_json(found.document() | {"output": output})
         return
-    table = Table(title=f"{found.model}: best of {len(found.trials)} trials on validation", title_justify="left")
-    table.add_column("parameter")
-    table.add_column("value", justify="right")
-    for name, value in found.parameters.items():
-        table.add_row(name, f"{value:.4g}" if isinstance(value, float) else str(value))
-    for kind, measured in zip(found.tasks, found.values, strict=True):
-        table.add_row(f"NDCG@10 of {kind}", f"{100 * measured:.3f} %")
-    console().print(table)
+    rows = [
+        [name, f"{value:.4g}" if isinstance(value, float) else str(value)] for name, value in found.parameters.items()
+    ]
+    rows += [
+        [f"NDCG@10 of {kind}", f"{100 * measured:.3f} %"]
+        for kind, measured in zip(found.tasks, found.values, strict=True)
+    ]
+    title = f"{found.model}: best of {len(found.trials)} trials on validation"
+    console().print(Fitted(["parameter", "value"], rows, title=title))
     note(f"{output}; all trials in {output.with_suffix('.csv')}")

@@ -15,7 +15,7 @@ from whyrank.data.foreign import read_foreign, trimmed
 from whyrank.data.problems import OnError, Problems, located
 from whyrank.data.ratings import Range, checked_range
 from whyrank.data.split import is_split, read_split
-from whyrank.data.tables import Columns, read_table, write_table
+from whyrank.data.tables import Columns, columns_of, read_table, write_table
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
 
@@ -135,7 +135,7 @@ def read_rows(
                 "missing column",
                 path=path,
                 column=str(source),
-                expected="user, item, explanation (or columns=)",
+                expected=f"user, item, explanation (or columns={{{name!r}: ...}}); {_found(path)}",
             )
     if problems.on_error == "skip":
         left_out = pl.repeat(False, table.height, eager=True)
@@ -146,6 +146,12 @@ def read_rows(
                 left_out |= bad
         table = table.filter(~left_out)
     return table
+
+
+def _found(path: Path) -> str:
+    """What a file has instead."""
+    names = columns_of(path)
+    return f"the file has {', '.join(names[:20])}" if names else "its columns could not be read"
 
 
 def _interned(table: pl.DataFrame, path: Path, how: HowToRead) -> Triplets:

@@ -61,8 +61,9 @@ def simulate(
     Users and items prefer aspects ("breakfast", "wifi"), an explanation praises or blames one aspect,
     popularity is long-tailed, and ratings agree with the sentiment. The same seed gives the same data.
 
-    >>> simulate("small", users=100, records=500)
-    Triplets(100 users, 120 items, 300 explanations, 500 records, 833 triplets)
+    Examples:
+        >>> simulate("small", users=100, records=500)
+        Triplets(100 users, 120 items, 300 explanations, 500 records, 833 triplets)
     """
     domain, sizes = resolve(preset, users, items, explanations, records, triplets)
     pool = build_pool(domain, sizes.explanations, stage(seed, 0))

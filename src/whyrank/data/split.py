@@ -23,6 +23,7 @@ from whyrank.data.tables import UNREADABLE, first_line, inside
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
 from whyrank.kernels.rng import hash_records, key_of
+from whyrank.render import html_table
 
 log = logging.getLogger("whyrank")
 FORMAT = 1
@@ -92,6 +93,12 @@ class Split:
         """The same protocol one level down: `train` to learn from, `validation` to measure on, no test record."""
         nothing = np.empty(0, np.int64)
         return replace(self, validation_records=nothing, test_records=self.validation_records)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        parts = {"train": self.train, "validation": self.validation, "test": self.test}
+        rows = [[name, f"{part.records:,}", f"{len(part):,}"] for name, part in parts.items()]
+        return html_table(["part", "records", "triplets"], rows)
 
     def thinned(self, share: float) -> Split:
         """Training (with validation) cut down to `share` of all records, the test part untouched (sparsity experiment).

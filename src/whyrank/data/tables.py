@@ -106,6 +106,19 @@ def read_table(
     return _read_carefully(path, form, mapping, positions, problems)
 
 
+def columns_of(path: Path) -> list[str]:
+    """The names of a file's columns, for messages; empty where they cannot be read."""
+    try:
+        form, _ = form_of(path)
+        if form == "parquet":
+            return list(pl.read_parquet_schema(path))
+        if form == "jsonl":
+            return pl.read_ndjson(path, n_rows=1).columns
+        return pl.read_csv(path, separator="\t" if form == "tsv" else ",", n_rows=1, infer_schema=False).columns
+    except (*UNREADABLE, DataError, OSError, UnicodeDecodeError):
+        return []
+
+
 def holds_nul(table: pl.DataFrame) -> bool:
     """Whether a column of texts has a NUL, which polars puts in the place of half a character in JSON."""
     return any(table[name].str.contains("\0", literal=True).any() for name in table.columns)

@@ -29,9 +29,10 @@ class Triplets:
 
     Read it with `whyrank.read`, mine it with `whyrank.mine`, or make it from a table:
 
-    >>> frame = pl.DataFrame({"user": ["ann", "ann"], "item": ["inn", "inn"], "explanation": ["quiet", "clean"]})
-    >>> Triplets.from_frame(frame)
-    Triplets(1 user, 1 item, 2 explanations, 1 record, 2 triplets)
+    Examples:
+        >>> frame = pl.DataFrame({"user": ["ann", "ann"], "item": ["inn", "inn"], "explanation": ["quiet", "clean"]})
+        >>> Triplets.from_frame(frame)
+        Triplets(1 user, 1 item, 2 explanations, 1 record, 2 triplets)
     """
 
     users: Vocabulary

@@ -96,7 +96,7 @@ class Vocabulary:
 
     def nearest(self, term: object, n: int = 3) -> list[str]:
         """Known ids that look most like `term`, for error messages."""
-        text = str(term)[:LONG]
+        text = str(term).strip()[:LONG]
         if len(self) > NEAR:  # comparing all would take seconds: look among the sorted neighbours only
             at = int(self._sorted.search_sorted(text))
             pool = self._sorted.slice(max(0, at - NEAR // 2), NEAR).to_list()

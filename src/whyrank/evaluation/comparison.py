@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,11 @@ from whyrank.evaluation.candidates import Kind, check_kind
 from whyrank.evaluation.evaluator import Evaluation, evaluate
 from whyrank.evaluation.significance import TESTS, holm, resampled
 from whyrank.models.base import Model
+from whyrank.render import Fitted, html_table, latex_table, markdown_table
 from whyrank.training import Run
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 SHOWN = ("ndcg_paper", "ndcg", "precision", "recall", "f1", "personalization")
+NEITHER = ("personalization",)  # more is not better: random lists have the most
 LEVEL = 0.01
 
 
@@ -137,9 +136,9 @@ class Comparison:
     def cells(self, metrics: Sequence[str] = SHOWN) -> tuple[list[str], list[list[str]], list[list[bool]]]:
         """Headers, texts and which texts are the best of their column."""
         short = {"precision": "pre", "recall": "rec", "personalization": "personal"}
-        headers = ["model", *(f"{short.get(metric, metric)}@{self.k} %" for metric in metrics)]
+        headers = ["model", *(f"{short.get(metric, metric)} @{self.k} %" for metric in metrics)]
         headers += [f"vs {self.baseline}", "training"]
-        bests = {metric: self.best(metric) for metric in metrics}
+        bests = {metric: None if metric in NEITHER else self.best(metric) for metric in metrics}
         tested = [metric for metric in metrics if metric in self.rows[0].evaluations[0].per_pair]
         corrected = {metric: self.p_values(metric) for metric in tested}
         texts, bold = [], []
@@ -160,6 +159,30 @@ class Comparison:
         change = self.improvement(row.name)
         return "" if row.name == self.baseline or math.isnan(change) else f"{change * 100:+.1f}%"
 
+    def verdict(self) -> str:
+        """The result in a sentence: how often the best model and the baseline find a right reason, and how certain
+        the difference is."""
+        best = self.best("ndcg_paper")
+        others = [row.name for row in self.rows if row.name != best]
+        if not others:
+            return f"{best} finds a right reason in {self._lists(best)}."
+        other = self.baseline if self.baseline != best else self.best_of(others)
+        p = self.p_value(best, "hit", other)
+        sure = (
+            f"the difference is certain (p < {LEVEL})" if p < LEVEL else f"the difference may be chance (p = {p:.2f})"
+        )
+        return (
+            f"{best} finds a right reason in {self._lists(best)}, {other} in {self._lists(other, short=True)}; {sure}."
+        )
+
+    def best_of(self, names: Sequence[str], metric: str = "ndcg_paper") -> str:
+        """The best of some of the models."""
+        return max(names, key=lambda name: float(self.row(name).values(metric).mean()))
+
+    def _lists(self, name: str, short: bool = False) -> str:
+        found = 100 * float(self.row(name).per_pair("hit").mean())
+        return f"{found:.0f}" if short else f"{found:.0f} of 100 lists of {self.k}"
+
     def note(self) -> str:
         """What the marks mean."""
         over = f"{self.splits} splits, " if self.splits > 1 else ""
@@ -172,35 +195,21 @@ class Comparison:
             f"({how}, Holm's correction); 'vs' compares ndcg_paper"
         )
 
-    def table(self, metrics: Sequence[str] = SHOWN) -> Table:
-        """For a terminal."""
-        from rich.table import Table
-        from rich.text import Text
-
+    def table(self, metrics: Sequence[str] = SHOWN) -> Fitted:
+        """For a terminal; what does not fit is left out, column by column."""
         headers, texts, bold = self.cells(metrics)
-        table = Table(caption=self.note(), caption_justify="left")
-        for place, header in enumerate(headers):
-            table.add_column(header, justify="left" if place == 0 else "right")
-        for row, marks in zip(texts, bold, strict=True):
-            table.add_row(*(Text(text, "bold") if mark else text for text, mark in zip(row, marks, strict=True)))
-        return table
+        last, first = headers[-1], headers[1 : 1 + len(metrics)]
+        return Fitted(headers, texts, bold, caption=self.note(), drop=[last, *reversed(first[1:]), headers[-2]])
 
     def markdown(self, metrics: Sequence[str] = SHOWN) -> str:
-        headers, texts, bold = self.cells(metrics)
-        lines = ["| " + " | ".join(headers) + " |", "|---" + "|--:" * (len(headers) - 1) + "|"]
-        for row, marks in zip(texts, bold, strict=True):
-            marked = [f"**{text}**" if mark else text for text, mark in zip(row, marks, strict=True)]
-            lines.append("| " + " | ".join(marked) + " |")
-        return "\n".join([*lines, "", self.note()]) + "\n"
+        return f"{markdown_table(*self.cells(metrics))}\n{self.note()}\n"
 
     def latex(self, metrics: Sequence[str] = SHOWN) -> str:
-        headers, texts, bold = self.cells(metrics)
-        lines = [r"\begin{tabular}{l" + "r" * (len(headers) - 1) + "}", r"\hline"]
-        lines += [" & ".join(map(_latex, headers)) + r" \\ \hline"]
-        for row, marks in zip(texts, bold, strict=True):
-            marked = [rf"\textbf{{{_latex(t)}}}" if mark else _latex(t) for t, mark in zip(row, marks, strict=True)]
-            lines.append(" & ".join(marked) + r" \\")
-        return "\n".join([*lines, r"\hline", r"\end{tabular}", f"% {self.note()}"]) + "\n"
+        return f"{latex_table(*self.cells(metrics))}% {self.note()}\n"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return f"{html_table(*self.cells())}<p>{escape(self.note())}</p>"
 
 
 def compare(
@@ -279,12 +288,6 @@ def _known(value: float) -> float | None:
 
 def _seconds(row: Row) -> str:
     return f"{np.mean(row.training_seconds):.1f} s" if row.training_seconds else "-"
-
-
-def _latex(text: str) -> str:
-    for mark in "%_&#$":
-        text = text.replace(mark, "\\" + mark)
-    return text.replace("±", r"$\pm$")
 
 
 def _mean_of(parts: Sequence[Mapping[str, float] | None]) -> dict[str, float] | None:

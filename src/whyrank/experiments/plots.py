@@ -164,6 +164,8 @@ def _panel(panel: Panel, axes: Axes) -> dict[str, Any]:
     if panel.level:
         handles[panel.level[0]] = axes.axhline(panel.level[1], color="#009E73", linestyle=":", linewidth=1.4)
     axes.set(xlabel=panel.x_label, ylabel=panel.y_label, title=panel.title)
+    if axes.get_ylim()[0] > 0:
+        axes.set_ylim(bottom=0)  # a difference looks as large as it is
     if panel.ticks is not None:
         axes.set_xticks(range(len(panel.ticks)), panel.ticks)
     elif panel.lines and list(panel.lines[0].x)[:: len(panel.lines[0].x) - 1 or 1] == [0.0, 1.0]:

@@ -46,6 +46,7 @@ def _job(lab: Lab, name: str, split: int) -> Job:
 
 def write(lab: Lab, report: Report) -> Facts:
     result = comparison(lab)
+    report.summary(result.verdict())
     report.heading("Explanation ranking (paper, Table 4)")
     headers, texts, best = result.cells(SHOWN)
     texts.append(_improvement(result))
@@ -111,7 +112,7 @@ def _header(text: str) -> str:
         "ndcg": "textbook NDCG",
     }
     metric, at, rest = text.partition("@")
-    return f"{names.get(metric, metric)}{at}{rest}"
+    return f"{names.get(metric.strip(), metric.strip())}{at}{rest}"
 
 
 def _chosen(lab: Lab, result: Comparison, report: Report) -> None:

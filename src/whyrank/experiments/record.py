@@ -6,27 +6,56 @@ import json
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError
 from whyrank.evaluation import Evaluation, evaluate
 from whyrank.evaluation.evaluator import in_terms_of, padded
+from whyrank.evaluation.metrics import per_list
+from whyrank.evaluation.significance import student
 from whyrank.experiments.measures import METRICS, STEPS
 from whyrank.experiments.strata import by_explanation, popularity_strata
 from whyrank.models import Model
 from whyrank.ranking.rank import rank
 
 Row = dict[str, float | str | None]
+MISSED = 20  # pairs that are listed
 
 
 def record(model: Model, test: Triplets, measured: Evaluation, threads: int | None = None) -> dict[str, object]:
     """The parts of a report that follow from one fit."""
     return {
         "evaluation": measured.as_dict(),
+        "baseline": baseline(model, test, measured),
+        "missed": missed(test, measured),
         "mu_curve": mu_curve(model, test, measured.k, threads),
         "strata": strata(model, test, measured.k, threads),
     }
+
+
+def baseline(model: Model, test: Triplets, measured: Evaluation) -> dict[str, Row]:
+    """Metrics of showing everybody the most popular explanations, and how certain the differences are."""
+    popular = np.argsort(model.catalog_.ranks)[: measured.k].astype(np.int32)
+    lists = padded(np.tile(popular, (test.records, 1)), measured.k)
+    theirs = per_list(lists, in_terms_of(model, test)[2])
+    return {
+        "explanation": {name: float(values.mean()) for name, values in theirs.items()},
+        "p_value": {name: student(measured.per_pair[name], values) for name, values in theirs.items()},
+    }
+
+
+def missed(test: Triplets, measured: Evaluation) -> list[dict[str, object]]:
+    """Test pairs whose list holds nothing of what the user said, those who said most first."""
+    without = np.flatnonzero(measured.per_pair["hit"] == 0)
+    sizes = test.record_explanations.sizes()[without]
+    return [
+        {
+            "user": test.users.ids[int(test.record_user[record])],
+            "item": test.items.ids[int(test.record_item[record])],
+            "said": test.text_of(test.record_explanations.row(record)).to_list(),
+        }
+        for record in without[np.lexsort((without, -sizes))][:MISSED].tolist()
+    ]
 
 
 def mu_curve(model: Model, test: Triplets, k: int, threads: int | None) -> list[Row]:
@@ -51,15 +80,20 @@ def strata(model: Model, test: Triplets, k: int, threads: int | None) -> list[Ro
     lists = padded(rank(model, users, items, k, threads=threads).numbers, k)
     figures = by_explanation(lists, relevant, of_all, count)
     said, pair = of_all[relevant.indices], relevant.rows_of_entries()
-    return [
-        {
-            "stratum": _named(popularity[of_pool == place]),
-            "pairs": len(np.unique(pair[said == place])),
-            "ndcg": figures[place],
-        }
-        for place in reversed(range(count))
-        if (of_pool == place).any()
-    ]
+    rows: list[Row] = []
+    below: int | None = None  # the largest count of the stratum before: explanations said equally often may be in both
+    for place in (place for place in reversed(range(count)) if (of_pool == place).any()):
+        counts = popularity[of_pool == place]
+        low, high = int(counts.min()), int(counts.max())
+        rows.append(
+            {
+                "stratum": _named(low if below is None else max(low, min(below + 1, high)), high),
+                "pairs": len(np.unique(pair[said == place])),
+                "ndcg": figures[place],
+            }
+        )
+        below = high
+    return rows
 
 
 def alpha_curve(file: Path, model: Model) -> list[Row]:
@@ -79,6 +113,5 @@ def alpha_curve(file: Path, model: Model) -> list[Row]:
         raise DataError(f"{file}: is not the results.json of `whyrank experiment alpha`") from error
 
 
-def _named(popularity: NDArray[np.int64]) -> str:
-    low, high = int(popularity.min()), int(popularity.max())
+def _named(low: int, high: int) -> str:
     return f"{low:,} times" if low == high else f"{low:,} to {high:,} times"

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from whyrank.atomic import new_file
+from whyrank.render import csv_table, html_table, latex_table, markdown_table
 from whyrank.version import __version__
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2530; --soft: #5b6875; --line: #d9dfe5; --paper: #fff; --best: #e8f3ee; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6ebf0; --soft: #9aa7b4; --line: #37424d; --paper: #161b21; --best: #1f3a30; }
-  .figure { background: #fff; border-radius: 8px; padding: 8px; }
+  /* Pictures are drawn in dark ink on white: turned around, with the hues as they were. */
+  .figure svg { filter: invert(0.92) hue-rotate(180deg); }
 }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 60rem; padding: 2rem 1rem 4rem; background: var(--paper); color: var(--ink);
+body { margin: 0 auto; max-width: 66rem; padding: 2rem 1rem 4rem; background: var(--paper); color: var(--ink);
   font: 16px/1.55 system-ui, sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; }
+p.summary { border-left: 4px solid #2a9d8f; padding: .5rem 1rem; background: var(--best); font-size: 1.1rem; }
 p.note { color: var(--soft); font-size: .9rem; }
 .scroll { overflow-x: auto; margin: 1rem 0; min-width: 100%; width: max-content; max-width: calc(50vw + 50% - 1rem); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
-th, td { padding: .4rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th, td { padding: .4rem .5rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:first-child, td:first-child, td.text, th.text { text-align: left; white-space: normal; }
 td.best { background: var(--best); font-weight: 600; }
 .figure { overflow-x: auto; } .figure svg { width: 100%; max-width: 46rem; min-width: 20rem; height: auto; }
@@ -34,7 +35,6 @@ nav { font-size: .9rem; } nav a { display: inline-block; margin: .1rem .9rem .1r
 td.long { white-space: normal; text-align: left; min-width: 9rem; }
 @media print { body { max-width: none; padding: 0; } .scroll, .figure { overflow: visible; max-width: 100%; } }
 """
-LONG = 28  # a longer text in a cell may be broken
 
 
 @dataclass
@@ -43,10 +43,16 @@ class Report:
 
     title: str
     lead: str = ""
+    summaries: list[str] = field(default_factory=list)  # what was found, before everything else
     page: list[str] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)  # what lies beside the page, by relative path
     headings: list[str] = field(default_factory=list)
+
+    def summary(self, words: str) -> Report:
+        """A sentence that says what was found."""
+        self.summaries.append(words)
+        return self
 
     def heading(self, words: str) -> Report:
         self.headings.append(words)
@@ -71,13 +77,7 @@ class Report:
 
         A table with a name is written as tables/name.csv and tables/name.tex, too.
         """
-        head = "".join(f"<th>{html.escape(header)}</th>" for header in headers)
-        body = []
-        for at, row in enumerate(rows):
-            marks = best[at] if best else [False] * len(row)
-            cells = "".join(_cell(text, mark) for text, mark in zip(row, marks, strict=True))
-            body.append(f"<tr>{cells}</tr>")
-        self.page.append(f"<div class='scroll'><table><tr>{head}</tr>{''.join(body)}</table></div>")
+        self.page.append(f"<div class='scroll'>{html_table(headers, rows, best)}</div>")
         self.text.append(markdown_table(headers, rows, best))
         if name:
             self.files[f"tables/{name}.csv"] = csv_table(headers, rows).encode()
@@ -104,11 +104,14 @@ class Report:
         foot = f"<p class='note'>Made by whyrank {__version__}.</p>"
         links = (f"<a href='#part{at}'>{html.escape(words)}</a>" for at, words in enumerate(self.headings, 1))
         contents = f"<nav>{' '.join(links)}</nav>" if len(self.headings) > 3 else ""
-        body = f"<h1>{html.escape(self.title)}</h1>{lead}{contents}{''.join(self.page)}{foot}"
+        found = "".join(f"<p class='summary'>{html.escape(words)}</p>" for words in self.summaries)
+        body = f"<h1>{html.escape(self.title)}</h1>{lead}{found}{contents}{''.join(self.page)}{foot}"
         return f"{head}<style>{STYLE}</style>{body}</html>\n"
 
     def markdown(self) -> str:
-        return "\n".join([f"# {self.title}\n", *([f"{self.lead}\n"] if self.lead else []), *self.text])
+        return "\n".join(
+            [f"# {self.title}\n", *(f"{words}\n" for words in (self.lead, *self.summaries) if words), *self.text]
+        )
 
     def write(self, folder: str | Path, name: str = "report") -> Path:
         """Write name.html, name.md and what belongs to them; answers the path of the page."""
@@ -118,51 +121,3 @@ class Report:
             with new_file(folder / place) as aside:
                 aside.write_bytes(content)
         return folder / f"{name}.html"
-
-
-def markdown_table(
-    headers: Sequence[str], rows: Sequence[Sequence[str]], best: Sequence[Sequence[bool]] | None = None
-) -> str:
-    lines = ["| " + " | ".join(headers) + " |", "|---" + "|--:" * (len(headers) - 1) + "|"]
-    for at, row in enumerate(rows):
-        marks = best[at] if best else [False] * len(row)
-        cells = (f"**{text}**" if mark else text.replace("|", "\\|") for text, mark in zip(row, marks, strict=True))
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def csv_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Comma-separated, quoted where needed."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([headers, *rows])
-    return text.getvalue()
-
-
-def latex_table(
-    headers: Sequence[str], rows: Sequence[Sequence[str]], best: Sequence[Sequence[bool]] | None = None
-) -> str:
-    """A tabular; marked cells are bold."""
-    lines = [rf"\begin{{tabular}}{{l{'r' * (len(headers) - 1)}}}", r"\hline"]
-    lines.append(" & ".join(map(latex_text, headers)) + r" \\ \hline")
-    for at, row in enumerate(rows):
-        marks = best[at] if best else [False] * len(row)
-        cells = (rf"\textbf{{{latex_text(t)}}}" if mark else latex_text(t) for t, mark in zip(row, marks, strict=True))
-        lines.append(" & ".join(cells) + r" \\")
-    return "\n".join([*lines, r"\hline", r"\end{tabular}"]) + "\n"
-
-
-LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "↕": r"$\updownarrow$"}
-LATEX |= {"‰": r"\textperthousand{}", "^": r"\^{}", "~": r"\~{}", "<": "$<$", ">": "$>$"}
-LATEX |= {mark: "\\" + mark for mark in "%_&#${}"}
-
-
-def latex_text(text: str) -> str:
-    """A text with LaTeX's own marks escaped."""
-    return "".join(LATEX.get(mark, mark) for mark in text)
-
-
-def _cell(text: str, best: bool) -> str:
-    number = any(mark.isdigit() for mark in text[:3]) and len(text) <= LONG
-    kinds = (["best"] if best else []) + ([] if number else ["long" if len(text) > LONG else "text"])
-    attribute = f" class='{' '.join(kinds)}'" if kinds else ""
-    return f"<td{attribute}>{html.escape(text)}</td>"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from whyrank.artifacts.report import finite
 from whyrank.atomic import new_file
+from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError, WhyrankError
 from whyrank.experiments import beyond, cases, curves, datasets, joint, ranking, relation
 from whyrank.experiments.cache import Facts
@@ -115,13 +116,19 @@ def tune_first(
         lab.tuned.setdefault(split, {})[name] = settings
 
 
+def counted(data: Triplets) -> str:
+    """How much data there is, in words."""
+    sizes = (len(data), len(data.users), len(data.items), len(data.explanations))
+    return "{:,} triplets of {:,} users, {:,} items and {:,} explanations".format(*sizes)
+
+
 def _lead(lab: Lab) -> str:
     each = ", ".join(dict.fromkeys(name for configs in lab.tuned.values() for name in configs))
     words = [f"settings tuned for every split for {each}"] if each else []
     words += [f"given settings for {', '.join(lab.configs)}"] if lab.configs else []
     tuned = " and ".join(words) or "default settings"
     return (
-        f"{lab.data!r}; {plural(len(lab.splits))}; {tuned}. Models learn from the whole training part, except those "
+        f"{counted(lab.data)}; {plural(len(lab.splits))}; {tuned}. Models learn from the whole training part, except those "
         "that stop by its validation part; what is chosen (mu, alpha, early stops) is chosen on validation; the test "
         "part is measured once. Top 10 throughout."
     )

@@ -19,11 +19,11 @@ from whyrank.evaluation import evaluate
 from whyrank.evaluation.candidates import Kind, of_split
 from whyrank.experiments import measures
 from whyrank.experiments.cache import digest
-from whyrank.experiments.report import csv_table
 from whyrank.experiments.spaces import Space, check_sampler
 from whyrank.experiments.workers import Workers
 from whyrank.models import Model, model_class
 from whyrank.models.factors import FactorModel
+from whyrank.render import csv_table
 from whyrank.training import Epoch, Monitor, Run, Storage
 from whyrank.version import __version__
 

@@ -80,9 +80,10 @@ def mine(
     Raises:
         DataError: No review could be read, or nothing was found in them.
 
-    >>> reviews = pl.DataFrame({"user": list("abc"), "item": list("xyx"), "text": ["The bed was comfortable."] * 3})
-    >>> mine(reviews).explanations["text"].to_list()
-    ['comfortable bed']
+    Examples:
+        >>> reviews = pl.DataFrame({"user": list("abc"), "item": list("xyx"), "text": ["The bed was comfortable."] * 3})
+        >>> mine(reviews).explanations["text"].to_list()
+        ['comfortable bed']
     """
     old = Mined.read(pool) if isinstance(pool, str | Path) else pool
     if unit is None:

@@ -235,6 +235,18 @@ class Model:
 
     # -- ranking, by external id ---------------------------------------------------------------------------------------
 
+    def _repr_html_(self) -> str:
+        """For notebooks: what the model is, how it was set, and what it was fitted to."""
+        from whyrank.render import html_table
+
+        rows = [["model", f"{type(self).__name__}: {self.summary}"]]
+        rows += [[name, str(value)] for name, value in parameters.values(self).items()]
+        if hasattr(self, "catalog_"):
+            catalog = self.catalog_
+            sizes = (len(catalog.users), len(catalog.items), len(catalog.explanations))
+            rows.append(["fitted to", "{:,} users, {:,} items, {:,} explanations".format(*sizes)])
+        return html_table(["parameter", "value"], rows)
+
     def explain(
         self, user: object, item: object, n: int = 10, *, templates: Templates | None = None, **options: Any
     ) -> list[Reason]:
@@ -243,12 +255,12 @@ class Model:
         Somebody unknown is answered from the item and popularity (`reason.fallback`); an unknown item raises UnknownId.
         """
         from whyrank.ranking.explain import explain
-        from whyrank.ranking.reasons import reasons
+        from whyrank.ranking.reasons import Reasons, reasons
 
         self._check_fitted()
         chosen = Options.of(options)
         found = explain(self, [(user, item)], chosen, n, on_unknown="raise", similar=True, templates=templates)
-        return reasons(found)[0]
+        return Reasons(reasons(found)[0])
 
     def explain_many(
         self, pairs: Pairs, n: int = 10, *, templates: Templates | None = None, **options: Any

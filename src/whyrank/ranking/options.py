@@ -72,8 +72,9 @@ class Options:
     `Options.plain()` ranks the whole pool, as evaluation does. `keep` is a function from the table of explanations (id,
     text, popularity, sentiment) to a column of booleans. A `query` may be a text or several.
 
-    >>> Options(polarity="negative").grounded
-    True
+    Examples:
+        >>> Options(polarity="negative").grounded
+        True
     """
 
     grounded: bool = _option(True, "switch", "Only what people say about the item.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,19 @@ class Reason:
         return values | {"evidence": self.evidence.as_dict()}
 
 
+class Reasons(list[Reason]):
+    """The reasons of one pair; a notebook shows them as a card."""
+
+    def _repr_html_(self) -> str:
+        lines = []
+        for reason in self:
+            said = reason.evidence
+            counts = f"{said.supporting:,} for" + (f", {said.opposing:,} against" if said.opposing else "")
+            quote = f"<br><i>“{escape(str(reason.quotes[0]['text']))}”</i>" if reason.quotes else ""
+            lines.append(f"<li>{escape(reason.sentence)} <small>({counts})</small>{quote}</li>")
+        return f"<ol>{''.join(lines)}</ol>" if lines else "<p>No reason passes these options.</p>"
+
+
 def reasons(found: Explained) -> list[list[Reason]]:
     """Reasons as objects, pair by pair."""
     made: list[list[Reason]] = [[] for _ in found.users]
@@ -60,6 +74,7 @@ def reasons(found: Explained) -> list[list[Reason]]:
 def documents(found: Explained) -> list[list[dict[str, object]]]:
     """Reasons as `Reason.as_dict` has them, pair by pair, without the objects."""
     made: list[list[dict[str, object]]] = [[] for _ in found.users]
+    chances = iter(found.propensity.tolist()) if found.options.drawn else None
     for row, rank, (id_, text, aspect, polarity), sentence, score, parts, counts, quotes, fallback in _rows(found):
         item, similar_items, user, supporting, opposing, agreeing, mentions, user_aspect, latest = counts
         evidence = {
@@ -86,6 +101,8 @@ def documents(found: Explained) -> list[list[dict[str, object]]]:
             "quotes": quotes,
             "fallback": fallback,
         }
+        if chances is not None:
+            reason["propensity"] = next(chances)
         made[row].append(reason)
     return made
 

@@ -63,8 +63,9 @@ class Facts(NamedTuple):
 class Templates:
     """A set of templates with its words; `Templates.read` takes one from a file of the same form as the English one.
 
-    >>> Templates.read(None).settings["people"]
-    ['person', 'people']
+    Examples:
+        >>> Templates.read(None).settings["people"]
+        ['person', 'people']
     """
 
     settings: Mapping[str, Any]

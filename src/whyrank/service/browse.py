@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -12,11 +10,11 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.ranking.diversity import ALIKE
 from whyrank.ranking.evidence import similar_items
+from whyrank.service.items import Document, item_aspects
 from whyrank.service.shelf import Loaded
 
-TOP = 20  # how many of "who says it", "said of what" and near-duplicates are listed
-SAID = 100  # how many of a user's or an item's explanations are listed
-Document = dict[str, Any]
+TOP = 20  # how many users, items and near-duplicates of an explanation are listed
+SAID = 1000  # how many of a user's or an item's explanations are listed
 Numbers = NDArray[np.int64]
 
 
@@ -56,10 +54,14 @@ def items(loaded: Loaded, query: str, limit: int, offset: int) -> Document:
     }
 
 
-def explanations(loaded: Loaded, query: str, limit: int, offset: int, sort: str, polarity: str) -> Document:
+def explanations(
+    loaded: Loaded, query: str, limit: int, offset: int, sort: str, polarity: str, aspect: str
+) -> Document:
     catalog = loaded.model.catalog_
     texts = [catalog.explanations.ids] + ([] if catalog.texts is None else [catalog.texts])
     found = search(texts, query, catalog.popularity)
+    if aspect:
+        found = found[catalog.aspect[found] == catalog.aspects.number(aspect)]
     sentiment = loaded.sentiment
     if polarity != "any" or sort in ("positive", "negative"):
         sentiment = catalog.sentiment
@@ -74,7 +76,7 @@ def explanations(loaded: Loaded, query: str, limit: int, offset: int, sort: str,
 
 
 def user(loaded: Loaded, id_: str, limit: int, offset: int) -> Document:
-    """What a user said before. Triplets are not kept: an item lists what the user said and others said of it too."""
+    """What a user said before. Triplets are not stored: an item lists what this user and others say."""
     catalog = loaded.model.catalog_
     number = catalog.users.number(id_)
     said = catalog.user_explanations.row(number)
@@ -96,12 +98,15 @@ def user(loaded: Loaded, id_: str, limit: int, offset: int) -> Document:
 
 
 def item(loaded: Loaded, id_: str) -> Document:
+    """What people say about an item: explanation by explanation, aspect by aspect, and compared with similar items."""
     catalog = loaded.model.catalog_
     number = catalog.items.number(id_)
     alike = similar_items(catalog, np.array([number], np.int32))[0]
-    similar = [{"id": catalog.items.ids[at], "title": _title(loaded, at)} for at in alike[alike >= 0].tolist()]
+    alike = alike[alike >= 0]
+    similar = [{"id": catalog.items.ids[at], "title": _title(loaded, at)} for at in alike.tolist()]
     return {
         **_item(loaded, number),
+        "aspects": item_aspects(loaded, number, alike),
         "said": _said(loaded, catalog.item_explanations, number),
         "similar": similar,
     }

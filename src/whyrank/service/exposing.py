@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from concurrent.futures import Future
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ Route = Literal["explain", "recommend", "pairs"]
 Slate = list[dict[str, object]]
 Listed = tuple[dict[str, Any], str, Slate]
 OPTION_NAMES = tuple(each.name for each in Options.declared())
+DRAWS = 2**53 - 1
 PLACE = {"explain": "results", "recommend": "recommendations"}
 
 
@@ -65,11 +67,12 @@ class Exposing:
             raise Problem("invalid-request", 422, f"arm {arm.name} shows no reasons, and pairs are made of them")
         logs = body.log if body.log is not None else (self.settings.log or arm is not None or body.durable)
         options = options_of(body)
-        if arm is None:
-            return Asked(route, body, options, models, logs, None, None)
-        if arm.model != NO_REASONS:
-            body = with_model(body, arm.model)
-        return Asked(route, body, replace(options, **arm.options), models, logs, experiment, arm)
+        if arm is not None:
+            options = replace(options, **arm.options)
+            body = body if arm.model == NO_REASONS else with_model(body, arm.model)
+        if options.drawn and not options.draw:
+            options = replace(options, draw=1 + secrets.randbelow(DRAWS))  # another list every time, which can be repeated
+        return Asked(route, body, options, models, logs, experiment if arm else None, arm)
 
     def shown(self, asked: Asked, document: dict[str, Any]) -> Future[None] | None:
         """Mark an answer with its arm and its exposures, and log them; answers what is done when they are on disk."""

@@ -23,10 +23,27 @@ class Evaluated(BaseModel):
     recommendation: Row | None = None
 
 
+class Baseline(BaseModel):
+    """The same metrics of showing everybody the most popular explanations, on the same pairs."""
+
+    explanation: Row = {}
+    p_value: Row = Field({}, description="of the difference, paired over all pairs")
+
+
+class Missed(BaseModel):
+    """A pair whose list holds nothing of what the user says about the item."""
+
+    user: str
+    item: str
+    said: list[str]
+
+
 class Report(BaseModel):
     """Metrics and curves; every list may be empty."""
 
     evaluation: Evaluated | None = None
+    baseline: Baseline | None = None
+    missed: list[Missed] = Field([], description="pairs without a right reason, those with the most to find first")
     training: list[Row] = Field([], description="one row per epoch: epoch, loss, metrics")
     mu_curve: list[Row] = Field([], description="one row per mu: mu, metrics")
     alpha_curve: list[Row] = Field([], description="one row per alpha: alpha, metrics of both tasks")

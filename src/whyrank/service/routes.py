@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from whyrank.models import parameters
 from whyrank.service import answers, browse, reply
+from whyrank.service import items as item_pages
 from whyrank.service import schemas as ask
 from whyrank.service import schemas_catalog as out
 from whyrank.service.settings import SCOPES
@@ -87,7 +88,7 @@ async def pairs(
 
 @router.get("/models", response_model=out.ModelsAnswer, responses=documented())
 def models(request: Request) -> Response:
-    """The models in service and what is known of them."""
+    """The models in service and what is known about them."""
     state = state_of(request)
     shelf, cases = state.shelf, state.cases
     service = {
@@ -125,7 +126,7 @@ def items(
 
 @router.get("/items/{id:path}", response_model=out.ItemAnswer, responses=documented(404))
 def item(request: Request, id: IdPath, model: ModelQuery = None) -> Response:
-    """What was said of an item, and which items are like it."""
+    """What people say about an item, aspect by aspect, and which items are like it."""
     return answer(browse.item(_loaded(request, model), id))
 
 
@@ -138,14 +139,21 @@ def explanations(
     model: ModelQuery = None,
     sort: Literal["frequency", "positive", "negative", "text"] = "frequency",
     polarity: ask.Polarity = "any",
+    aspect: Annotated[str, Query(max_length=1000, description="only explanations about this aspect")] = "",
 ) -> Response:
-    """The pool of explanations, by id or text."""
-    return answer(browse.explanations(_loaded(request, model), query, limit, offset, sort, polarity))
+    """The pool of explanations, by id, text or aspect."""
+    return answer(browse.explanations(_loaded(request, model), query, limit, offset, sort, polarity, aspect))
+
+
+@router.get("/aspects", response_model=out.AspectsAnswer, responses=documented(404))
+def aspects(request: Request, model: ModelQuery = None) -> Response:
+    """What the pool is about; empty where the data do not say it."""
+    return answer({"aspects": item_pages.aspects(_loaded(request, model))})
 
 
 @router.get("/explanations/{id:path}", response_model=out.ExplanationAnswer, responses=documented(404))
 async def explanation(request: Request, id: IdPath, model: ModelQuery = None) -> Response:
-    """Everything about one explanation: frequency, sentiment, near-duplicates, who says it, of what."""
+    """Everything about one explanation: frequency, sentiment, near-duplicates, who says it about which items."""
     loaded = _loaded(request, model)
     return answer(await run_in_threadpool(browse.explanation, loaded, id))
 
@@ -163,6 +171,7 @@ def _model(loaded: Loaded, problem: str | None) -> dict[str, object]:
         "summary": model.summary,
         "ranks_items": model.ranks_items,
         "mu": loaded.mu,
+        "average_popularity": loaded.average_popularity,
         "parameters": plain(parameters.values(model)),
         "sizes": {
             "users": len(catalog.users),

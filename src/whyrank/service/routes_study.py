@@ -127,6 +127,13 @@ async def choose(request: Request, token: Token, body: ask.TakeRequest) -> Respo
         raise Problem("already-answered", 409, str(error), choice=error.side) from error
 
 
+@take_router.delete("/take/{token}/{case}", response_model=ask.TakeWithdrawn, responses=documented(404))
+async def withdraw(request: Request, token: Token, case: Annotated[int, Path(ge=1, le=1000)]) -> Response:
+    """Take an answer back, to give another one."""
+    state = state_of(request)
+    return answer(await state.writing(partial(study.withdraw, state.store, token, case)))
+
+
 async def _read(request: Request, read: Callable[..., Any], *given: object) -> Any:
     """What a function of the store finds."""
     state = state_of(request)

@@ -232,6 +232,7 @@ class ReasonOut(BaseModel):
     quotes: list[QuoteOut]
     fallback: Fallback
     sentiment: float | None
+    propensity: float | None = Field(None, description="of a drawn list: the chance of this reason at its rank")
     other_rank: int | None = Field(None, description="with compare: its rank in the other list, null when not in it")
 
 

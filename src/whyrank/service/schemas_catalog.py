@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from whyrank.service.report import Report
+from whyrank.service.schemas import QuoteOut
 
 
 class Sizes(BaseModel):
@@ -28,6 +29,9 @@ class ModelOut(BaseModel):
     summary: str
     ranks_items: bool
     mu: float | None
+    average_popularity: list[float] = Field(
+        description="the popularity part of a score, averaged over the pool: with mu 0 and with mu 1"
+    )
     parameters: dict[str, object]
     sizes: Sizes
     sentiment: Literal["polarity", "ratings", "words", "ratings and words"] | None
@@ -96,7 +100,7 @@ class TextOut(BaseModel):
 
 
 class SaidOut(TextOut):
-    """An explanation and how often it was said."""
+    """An explanation and how often people say it."""
 
     count: int
 
@@ -113,6 +117,22 @@ class ExplanationsAnswer(BaseModel):
 
     total: int
     explanations: list[ExplanationOut]
+
+
+class AspectOut(BaseModel):
+    """An aspect of the pool."""
+
+    aspect: str
+    explanations: int
+    frequency: int
+    praise: int
+    criticism: int
+
+
+class AspectsAnswer(BaseModel):
+    """All aspects, the most frequent first."""
+
+    aspects: list[AspectOut]
 
 
 class HistoryOut(BaseModel):
@@ -137,9 +157,32 @@ class ItemName(BaseModel):
     title: str | None
 
 
-class ItemAnswer(ItemOut):
-    """What was said of an item."""
+class ItemStatement(BaseModel):
+    """What people say about one aspect of an item."""
 
+    id: str
+    text: str
+    polarity: int
+    people: int
+    quotes: list[QuoteOut]
+
+
+class ItemAspect(BaseModel):
+    """People for and against one aspect of an item, and of the items like it."""
+
+    aspect: str
+    mentions: int
+    praising: int
+    blaming: int
+    similar_praising: int
+    similar_blaming: int
+    statements: list[ItemStatement]
+
+
+class ItemAnswer(ItemOut):
+    """What people say about an item."""
+
+    aspects: list[ItemAspect]
     said: list[SaidOut]
     similar: list[ItemName]
 
@@ -161,7 +204,7 @@ class CountedUser(BaseModel):
 
 
 class CountedItem(ItemName):
-    """An item of which it is said."""
+    """An item that people say it about."""
 
     count: int
 
@@ -174,7 +217,7 @@ class CountedUsers(BaseModel):
 
 
 class CountedItems(BaseModel):
-    """Of what it is said."""
+    """The items that people say it about."""
 
     total: int
     top: list[CountedItem]

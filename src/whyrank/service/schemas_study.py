@@ -208,3 +208,11 @@ class TakeAnswer(BaseModel):
     choice: Literal["left", "right", "tie"]
     answered: int
     total: int
+
+
+class TakeWithdrawn(BaseModel):
+    """What is answered after an answer was taken back."""
+
+    case: int
+    answered: int
+    total: int

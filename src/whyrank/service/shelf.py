@@ -19,6 +19,7 @@ from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError, WhyrankError
 from whyrank.models import Model, load
 from whyrank.ranking.explain import explain
+from whyrank.ranking.form import given_mu
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank_items
 from whyrank.ranking.reasons import documents
@@ -58,6 +59,22 @@ class Loaded:
     def words(self) -> CSR:
         """Explanation -> numbers of its content words."""
         return word_rows(self.model.catalog_)
+
+    @cached_property
+    def average_popularity(self) -> list[float]:
+        """The popularity part of scores, averaged over the pool, with mu 0 and with mu 1: it is linear in mu."""
+        nobody, keys = np.full(1, -1, np.int32), self.model.keys()
+        ends = np.cumsum([block.width for block in self.model.blocks()]).tolist()
+        columns = [
+            slice(end - block.width, end)
+            for block, end in zip(self.model.blocks(), ends, strict=True)
+            if block.name == "popularity"
+        ]
+        mean = keys.mean(0, dtype=np.float64)
+        queries = [
+            self.model.queries(nobody, nobody, **given_mu(None if self.mu is None else mu))[0] for mu in (0.0, 1.0)
+        ]
+        return [float(sum(query[place] @ mean[place] for place in columns)) for query in queries]
 
     def sentiments(self, explanations: NDArray[np.int32]) -> list[float | None]:
         """Sentiments of explanations by number, to two digits."""

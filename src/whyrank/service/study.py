@@ -152,7 +152,7 @@ def view(store: Store, token: str) -> Document:
 
 
 def answer(store: Store, token: str, place: int, side: Side) -> Document:
-    """Store a participant's choice for the case at this place of their order; the first one counts."""
+    """Store a participant's choice for the case at this place of their order; the first counts until withdrawn."""
     try:
         return _answer(store, token, place, side)
     except sa.exc.IntegrityError:  # the same click, twice at once: the other one was first
@@ -184,6 +184,20 @@ def _answer(store: Store, token: str, place: int, side: Side) -> Document:
             raise AlreadyAnswered(before)
         done = connection.scalar(sa.select(sa.func.count()).select_from(study_answers).where(own))
     return {"case": place, "choice": side, "answered": done, "total": total}
+
+
+def withdraw(store: Store, token: str, place: int) -> Document:
+    """Take a participant's own answer back, so that another one can be given; nothing happens where there is none."""
+    with store.writing() as connection:
+        person, row = _participant(connection, token)
+        total = connection.scalar(_count(cases.c.study == row["id"])) or 0
+        if not 1 <= place <= total:
+            raise ParameterError(f"there is no case {place}; use 1 to {total}")
+        number, _ = arrangement(person["seed"], total)[place - 1]
+        own = study_answers.c.participant == person["id"]
+        connection.execute(study_answers.delete().where(own, study_answers.c.number == number))
+        done = connection.scalar(sa.select(sa.func.count()).select_from(study_answers).where(own))
+    return {"case": place, "answered": done, "total": total}
 
 
 def arrangement(seed: int, count: int) -> list[tuple[int, bool]]:

@@ -113,7 +113,7 @@ def _bar(outcome: Document, fill: str, x: float, top: int, height: int) -> list[
         parts.append(f'<rect x="{x - 32:g}" y="{at:g}" width="64" height="{base - at:g}" fill="{fill}"/>')
         ends = f"M{x - 7:g} {high:g}H{x + 7:g}M{x - 7:g} {low:g}H{x + 7:g}"
         parts.append(f'<path d="M{x:g} {high:g}V{low:g}{ends}" stroke="#333" fill="none"/>')
-        label = f"{outcome['share']:.0%} ({outcome['cases']})"
+        label = f"{outcome['share']:.1%} ({outcome['cases']})"
         parts.append(f'<text x="{x + 12:g}" y="{at - 6:g}" font-weight="bold">{label}</text>')
     return parts
 

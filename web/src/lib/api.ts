@@ -1,244 +1,43 @@
-/** The HTTP API as the page uses it: types, and one function per call. */
+/** The HTTP API as the page uses it: its types, and one function per call. */
 import { access } from "./access.svelte";
+import type { components } from "./openapi";
 
-export type Polarity = "any" | "positive" | "negative";
-export type Choice = "left" | "right" | "tie";
+export type Polarity = components["schemas"]["ExplainOne"]["polarity"];
+export type Choice = components["schemas"]["TakeRequest"]["choice"];
 export type Row = Record<string, number | string | null>;
 
-export interface Options {
-  model?: string;
-  compare?: string;
-  n?: number;
-  mu?: number;
-  grounded?: boolean;
-  polarity?: Polarity;
-  diversity?: number;
-  specificity?: number;
-  similar?: boolean;
-}
+/** What the service documents of itself; made by `make page` from its OpenAPI document. */
+type Schemas = components["schemas"];
 
-export interface Report {
-  evaluation: null | {
-    k: number;
-    pairs: number;
-    explanation: Record<string, number> | null;
-    recommendation: Record<string, number> | null;
-  };
-  training: Row[];
-  mu_curve: Row[];
-  alpha_curve: Row[];
-  strata: Row[];
-}
-
-export interface Model {
-  id: string;
-  name: string;
-  kind: string;
-  summary: string;
-  ranks_items: boolean;
-  mu: number | null;
-  parameters: Record<string, unknown>;
-  sizes: { users: number; items: number; explanations: number; triplets: number; pairs: number };
-  sentiment: "polarity" | "ratings" | "words" | "ratings and words" | null;
-  data: string;
-  version: string;
-  loaded: string;
-  problem: string | null;
-  report: Report | null;
-}
-
-export interface Models {
-  default: string;
-  service: { version: string; keys: boolean; studies: boolean; test_pairs: number | null; max_pairs: number };
-  models: Model[];
-}
-
-export interface Reason {
-  rank: number;
-  explanation: string;
-  text: string;
-  sentence: string;
-  score: number;
-  parts: Record<string, number>;
-  evidence: {
-    item: number;
-    similar_items: number | null;
-    user: number;
-    supporting: number;
-    opposing: number;
-    agreeing: number;
-    mentions: number;
-    user_aspect: number;
-    latest: number | null;
-  };
-  aspect: string | null;
-  polarity: number;
-  quotes: { text: string; source: string | null; time: number | null }[];
-  sentiment: number | null;
-  other_rank?: number | null;
-}
-
-export interface Explained {
-  user: string;
-  item: string;
-  status: "ok" | "no_reason" | "unknown_item";
-  fallback: string | null;
-  reasons: Reason[];
-}
-
-export interface Explanations {
-  model: string;
-  mu: number | null;
-  results: Explained[];
-  compare: null | { model: string; mu: number | null; results: Explained[] };
-}
-
-export interface Recommended {
-  rank: number;
-  item: string;
-  title: string | null;
-  score: number;
-  users: number;
-  reasons: Reason[];
-}
-
-export interface Recommendations {
-  model: string;
-  mu: number | null;
-  items_by: string;
-  user: string;
-  fallback: string | null;
-  recommendations: Recommended[];
-  compare: null | { model: string; mu: number | null; reasons: Reason[][] };
-}
-
-export interface Said {
-  id: string;
-  text: string;
-  count: number;
-  sentiment: number | null;
-}
-
-export interface User {
-  id: string;
-  items: number;
-  explanations: number;
-}
-
-export interface Profile extends User {
-  history: { item: string; title: string | null; explanations: { id: string; text: string; sentiment: number | null }[] }[];
-  said: Said[];
-}
-
-export interface Item {
-  id: string;
-  title: string | null;
-  users: number;
-  explanations: number;
-}
-
-export interface ItemDetail extends Item {
-  said: Said[];
-  similar: { id: string; title: string | null }[];
-}
-
-export interface Explanation {
-  id: string;
-  text: string;
-  frequency: number;
-  sentiment: number | null;
-  aspect: string | null;
-}
-
-export interface ExplanationDetail extends Explanation {
-  share: number;
-  near_duplicates: { id: string; text: string; frequency: number; overlap: number }[];
-  users: { total: number; top: { id: string; count: number }[] };
-  items: { total: number; top: { id: string; title: string | null; count: number }[] };
-}
-
-export interface StudySummary {
-  id: string;
-  title: string;
-  a: string;
-  b: string;
-  cases: number;
-  n: number;
-  agreement: number;
-  ties: boolean;
-  question: string;
-  created: string;
-  answers: number;
-}
-
-export interface Study extends StudySummary {
-  participants: { participant: number; token: string; path: string; answered: number }[];
-}
-
-export interface NewStudy {
-  title: string;
-  a: string;
-  b: string;
-  cases: number;
-  n: number;
-  participants: number;
-  agreement: number;
-  ties: boolean;
-  seed: number;
-  question: string | null;
-  grounded: boolean;
-}
-
-export interface Outcome {
-  option: string;
-  cases: number;
-  share: number | null;
-  low: number | null;
-  high: number | null;
-}
-
-export interface Results {
-  id: string;
-  title: string;
-  cases: number;
-  answered_cases: number;
-  valid_cases: number;
-  answers: number;
-  agreement: number;
-  outcomes: Outcome[];
-  confidence: number;
-  kappa: number | null;
-  left_share: number | null;
-  per_case: {
-    case: number;
-    item: string;
-    title: string | null;
-    truth: string[];
-    a: string[];
-    b: string[];
-    votes: Record<string, number>;
-    valid: boolean;
-    winner: string | null;
-  }[];
-}
-
-export interface Case {
-  case: number;
-  item: string;
-  title: string | null;
-  truth: string[];
-  left: string[];
-  right: string[];
-  choice: Choice | null;
-}
-
-export interface Taking {
-  question: string;
-  ties: boolean;
-  total: number;
-  answered: number;
-  cases: Case[];
-}
+export type Options = Partial<
+  Pick<
+    Schemas["ExplainOne"],
+    "model" | "compare" | "n" | "mu" | "grounded" | "polarity" | "diversity" | "specificity" | "similar"
+  >
+>;
+export type Report = Schemas["Report"];
+export type Model = Schemas["ModelOut"];
+export type Models = Schemas["ModelsAnswer"];
+export type Reason = Schemas["ReasonOut"];
+export type Explanations = Schemas["ExplainAnswer"];
+export type Recommendations = Schemas["RecommendAnswer"];
+export type Said = Schemas["SaidOut"];
+export type User = Schemas["UserOut"];
+export type Profile = Schemas["UserAnswer"];
+export type Item = Schemas["ItemOut"];
+export type ItemDetail = Schemas["ItemAnswer"];
+export type ItemAspect = Schemas["ItemAspect"];
+export type Quote = Schemas["QuoteOut"];
+export type Aspect = Schemas["AspectOut"];
+export type Explanation = Schemas["ExplanationOut"];
+export type ExplanationDetail = Schemas["ExplanationAnswer"];
+export type Study = Schemas["StudyAnswer"];
+export type NewStudy = Pick<
+  Schemas["StudyRequest"],
+  "title" | "a" | "b" | "cases" | "n" | "participants" | "agreement" | "ties" | "seed" | "grounded"
+> & { question: string | null };
+export type Results = Schemas["ResultsAnswer"];
+export type Taking = Schemas["TakeView"];
 
 /** An answer that is no answer, with one line fit to show to a person. */
 export class Problem extends Error {
@@ -255,11 +54,12 @@ export class Problem extends Error {
 interface Ask {
   query?: Record<string, string | number | undefined>;
   body?: unknown;
+  method?: "DELETE";
   signal?: AbortSignal;
   open?: boolean; // answered without a key
 }
 
-async function ask(path: string, { query = {}, body, signal, open = false }: Ask = {}): Promise<Response> {
+async function ask(path: string, { query = {}, body, method, signal, open = false }: Ask = {}): Promise<Response> {
   const url = new URL(path, document.baseURI);
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined && value !== "") url.searchParams.set(name, String(value));
@@ -270,7 +70,7 @@ async function ask(path: string, { query = {}, body, signal, open = false }: Ask
   let answer: Response;
   try {
     answer = await fetch(url, {
-      method: body === undefined ? "GET" : "POST",
+      method: method ?? (body === undefined ? "GET" : "POST"),
       headers,
       body: body === undefined ? null : JSON.stringify(body),
       signal: signal ?? null,
@@ -302,19 +102,22 @@ export interface Search {
 export const models = (signal?: AbortSignal) => json<Models>("v1/models", { signal });
 
 export const users = (search: Search, signal?: AbortSignal) =>
-  json<{ total: number; users: User[] }>("v1/users", { query: { ...search }, signal });
+  json<Schemas["UsersAnswer"]>("v1/users", { query: { ...search }, signal });
 
 export const profile = (id: string, model: string | undefined, signal?: AbortSignal) =>
   json<Profile>(`v1/users/${part(id)}`, { query: { model }, signal });
 
 export const items = (search: Search, signal?: AbortSignal) =>
-  json<{ total: number; items: Item[] }>("v1/items", { query: { ...search }, signal });
+  json<Schemas["ItemsAnswer"]>("v1/items", { query: { ...search }, signal });
 
 export const item = (id: string, model: string | undefined, signal?: AbortSignal) =>
   json<ItemDetail>(`v1/items/${part(id)}`, { query: { model }, signal });
 
-export const pool = (search: Search & { sort?: string; polarity?: string }, signal?: AbortSignal) =>
-  json<{ total: number; explanations: Explanation[] }>("v1/explanations", { query: { ...search }, signal });
+export const pool = (search: Search & { sort?: string; polarity?: string; aspect?: string }, signal?: AbortSignal) =>
+  json<Schemas["ExplanationsAnswer"]>("v1/explanations", { query: { ...search }, signal });
+
+export const aspects = (model: string | undefined, signal?: AbortSignal) =>
+  json<Schemas["AspectsAnswer"]>("v1/aspects", { query: { model }, signal });
 
 export const explanation = (id: string, model: string | undefined, signal?: AbortSignal) =>
   json<ExplanationDetail>(`v1/explanations/${part(id)}`, { query: { model }, signal });
@@ -326,7 +129,7 @@ export const recommend = (user: string, options: Options & { reasons: number }, 
   json<Recommendations>("v1/recommend", { body: { user, ...options }, signal });
 
 export const studies = (signal?: AbortSignal) =>
-  json<{ studies: (StudySummary & { participants: number })[] }>("v1/studies", { signal });
+  json<Schemas["StudiesAnswer"]>("v1/studies", { signal });
 
 export const createStudy = (study: NewStudy) => json<Study>("v1/studies", { body: study });
 
@@ -344,7 +147,10 @@ export const taking = (token: string, signal?: AbortSignal) =>
   json<Taking>(`v1/take/${part(token)}`, { signal, open: true });
 
 export const answer = (token: string, case_: number, choice: Choice) =>
-  json<{ case: number; choice: Choice; answered: number; total: number }>(`v1/take/${part(token)}`, {
+  json<Schemas["TakeAnswer"]>(`v1/take/${part(token)}`, {
     body: { case: case_, choice },
     open: true,
   });
+
+export const withdraw = (token: string, case_: number) =>
+  json<Schemas["TakeWithdrawn"]>(`v1/take/${part(token)}/${case_}`, { method: "DELETE", open: true });

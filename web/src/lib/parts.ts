@@ -1,11 +1,9 @@
-/** Where the parts of a score lie on a bar that all scores of a list share. */
-import type { Reason } from "./api";
+/** Scores as a person can compare them: from the pool's average, in one number, with the parts it is made of. */
+import type { Model, Reason } from "./api";
 
-export interface Span {
+export interface Part {
   name: string;
   value: number;
-  from: number;
-  width: number;
 }
 
 export interface Scale {
@@ -16,30 +14,25 @@ export interface Scale {
 const ORDER = ["user", "item", "interaction", "bonus", "popularity", "boost"];
 const place = (name: string) => (ORDER.indexOf(name) + ORDER.length) % ORDER.length;
 
-const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
-
-export function names(reasons: Reason[]): string[] {
-  const all = new Set(reasons.flatMap((reason) => Object.keys(reason.parts)));
-  return [...all].sort((a, b) => place(a) - place(b));
+/** The popularity part of an explanation of average popularity: models count from different zeros. */
+export function averagePopularity(model: Model | undefined, mu: number | null): number {
+  const [none = 0, all = 0] = model?.average_popularity ?? [];
+  const weight = mu ?? model?.mu ?? 0;
+  return (1 - weight) * none + weight * all;
 }
 
-/** From the most negative to the most positive sum of parts, zero included. */
-export function scale(reasons: Reason[]): Scale {
-  const sums = reasons.map(({ parts }) => Object.values(parts));
-  const low = Math.min(0, ...sums.map((values) => sum(values.filter((value) => value < 0))));
-  const high = Math.max(0, ...sums.map((values) => sum(values.filter((value) => value > 0))));
+/** The parts of a score; popularity is how far it is above or below the pool's average. */
+export function parts(reason: Reason, average: number): Part[] {
+  return Object.entries(reason.parts)
+    .map(([name, value]) => ({ name, value: name === "popularity" ? value - average : value }))
+    .sort((a, b) => place(a.name) - place(b.name));
+}
+
+export const net = (reason: Reason, average: number) => reason.score - ("popularity" in reason.parts ? average : 0);
+
+/** From the lowest to the highest net score of the lists that share a scale, zero included. */
+export function scale(reasons: Reason[], average: number): Scale {
+  const nets = reasons.map((reason) => net(reason, average));
+  const [low, high] = [Math.min(0, ...nets), Math.max(0, ...nets)];
   return high > low ? { low, high } : { low: 0, high: 1 };
-}
-
-/** Positive parts stack to the right of zero, negative ones to the left; in percent of the bar. */
-export function spans(reason: Reason, { low, high }: Scale): Span[] {
-  const percent = (value: number) => (100 * value) / (high - low);
-  let [left, right] = [percent(-low), percent(-low)];
-  return names([reason]).map((name) => {
-    const value = reason.parts[name] ?? 0;
-    const width = percent(Math.abs(value));
-    const from = value < 0 ? (left -= width) : right;
-    if (value >= 0) right += width;
-    return { name, value, from, width };
-  });
 }

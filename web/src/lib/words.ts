@@ -32,15 +32,17 @@ export function sentiment(value: number | null): "positive" | "negative" | "neut
   return value > 0 ? "positive" : "negative";
 }
 
-export function evidence({ evidence: { supporting, opposing, similar_items, user } }: Reason): string {
-  const said = [
-    supporting ? `${count(supporting)} for` : "nobody says so about this item yet",
-    opposing ? `${count(opposing)} against` : "",
-    similar_items ? `${times(similar_items)} about similar items` : "",
-    user ? `${times(user)} by this user` : "",
-  ];
-  const line = said.filter(Boolean).join(" · ");
-  return line.charAt(0).toUpperCase() + line.slice(1);
+export const people = (value: number) => (value === 1 ? "1 person" : `${count(value)} people`);
+
+/** A number with its sign, as it is added up. */
+export const signed = (value: number, digits = 2) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
+
+/** The rest of the evidence, for those who look at scores. */
+export function more({ evidence: { similar_items, user } }: Reason): string {
+  return [
+    similar_items ? `Said ${times(similar_items)} about similar items` : "Not said about similar items",
+    user ? `${times(user)} by this user` : "never by this user",
+  ].join(", ");
 }
 
 export const PARTS: Record<string, string> = {
@@ -48,26 +50,26 @@ export const PARTS: Record<string, string> = {
   item: "item",
   popularity: "popularity",
   interaction: "user and item together",
-  bonus: "counts and settings",
-  boost: "settings",
+  bonus: "counts and options",
+  boost: "options",
 };
 
 const METRICS: Record<string, [string, string]> = {
-  ndcg_paper: ["NDCG (paper)", "right ones near the top, by the paper's normaliser"],
-  ndcg: ["NDCG", "right ones near the top, textbook normaliser"],
+  ndcg_paper: ["NDCG (paper)", "how near the top the right reasons are; the best possible value is below 100%"],
+  ndcg: ["NDCG", "how near the top the right reasons are"],
   precision: ["Precision", "share of the list that is right"],
-  recall: ["Recall", "share of what is right that the list holds"],
-  f1: ["F1", "precision and recall in one"],
-  hit: ["Hit rate", "lists with at least one right entry"],
-  mrr: ["MRR", "how early the first right entry stands"],
-  map: ["MAP", "precision averaged over the right places"],
-  ndcg_propensity: ["NDCG (propensity)", "rare reasons count as if all were said alike often"],
-  coverage: ["Coverage", "share of all that is ever shown"],
-  novelty: ["Novelty", "how rare the shown ones are, in bits"],
+  recall: ["Recall", "share of the right reasons that the list contains"],
+  f1: ["F1", "precision and recall in one number"],
+  hit: ["Hit rate", "share of lists with at least one right reason"],
+  mrr: ["MRR", "how early the first right reason comes"],
+  map: ["MAP", "precision averaged over the right reasons"],
+  ndcg_propensity: ["NDCG (propensity)", "rare reasons count as if all were said equally often"],
+  coverage: ["Coverage", "share of the pool that is ever shown"],
+  novelty: ["Novelty", "how rare the shown reasons are, in bits"],
   personalization: ["Personalization", "how much the lists of two users differ"],
-  redundancy: ["Redundancy", "how alike the words within one list are"],
-  loss: ["Loss", "what training minimises"],
-  item_loss: ["Loss of items", "what the training of items minimises"],
+  redundancy: ["Redundancy", "how similar the reasons of one list are (lower is better)"],
+  loss: ["Training loss", "what training minimizes"],
+  item_loss: ["Training loss of items", "what the training of items minimizes"],
   explanation_f1: ["F1 of reasons", "over all pairs"],
   recommendation_f1: ["F1 of items", "over all users"],
 };
@@ -79,10 +81,25 @@ export const metric = (name: string): string => {
   return spaced.charAt(0).toUpperCase() + spaced.slice(1);
 };
 
-/** A metric's value; all are shares, but for those that are not. */
+/** A metric's value; most are shares. */
 export const metricValue = (name: string, value: number): string =>
   name === "novelty" || name.includes("loss") || Math.abs(value) > 1 ? figure(value) : percent(value, 2);
 
 export const meaning = (name: string): string => METRICS[name]?.[1] ?? "";
 
 export const day = (stamp: string) => new Date(stamp).toLocaleDateString("en", { dateStyle: "medium" });
+
+export const month = (seconds: number) =>
+  new Date(1000 * seconds).toLocaleDateString("en", { month: "long", year: "numeric", timeZone: "UTC" });
+
+/** How far a difference can be trusted, for people who do not know p-values. */
+export function certainty(p: number | null | undefined): string {
+  if (p === null || p === undefined) return "";
+  if (p < 0.001) return "the difference is practically certain (p < 0.001)";
+  if (p < 0.01) return `the difference is very likely real (p = ${p.toFixed(3)})`;
+  if (p < 0.05) return `the difference is probably real (p = ${p.toFixed(3)})`;
+  return `the difference may be chance (p = ${p.toFixed(2)})`;
+}
+
+/** A share as people say it: 27 of 100. */
+export const outOf = (share: number) => `${Math.round(100 * share)} of 100`;
