@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from whyrank.thread_pool import ThreadPool
 from whyrank.data import Split, Triplets
 from whyrank.errors import ParameterError
 from whyrank.kernels.graph import pairwise_gradients
 from whyrank.models.expgcn import ExpGCN, _Training
+from whyrank.thread_pool import ThreadPool
 from whyrank.training import Run
 from whyrank.training.monitor import History
 

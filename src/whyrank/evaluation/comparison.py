@@ -180,7 +180,7 @@ class Comparison:
         return max(names, key=lambda name: float(self.row(name).values(metric).mean()))
 
     def _lists(self, name: str, short: bool = False) -> str:
-        found = 100 * float(self.row(name).per_pair("hit").mean())
+        found = 100 * float(self.row(name).mean("hit"))
         return f"{found:.0f}" if short else f"{found:.0f} of 100 lists of {self.k}"
 
     def note(self) -> str:

@@ -14,7 +14,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.thread_pool import ThreadPool
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
@@ -26,6 +25,7 @@ from whyrank.models.base import Model, Shape
 from whyrank.models.counts import held_out, quality, sampled
 from whyrank.models.parameters import parameter, seed_parameter
 from whyrank.ranking.form import Block, Floats, Numbers, rows
+from whyrank.thread_pool import ThreadPool
 from whyrank.training import Epoch, Run
 
 LOOK = 2  # epochs between looks at validation

@@ -246,8 +246,7 @@ class ProfileJ(Profile):
     def item_query_from(self, items: Numbers) -> Floats:
         chosen = CSR(np.array([0, len(items)]), items, np.ones(len(items), np.int32))
         user, nobody, nothing = np.zeros(1, np.int32), np.full(1, -1, np.int32), np.zeros((0, 0), np.float32)
-        x = profiles(user, chosen, self.item_by_item_inputs_, nobody, chosen, nothing)
-        return np.hstack([x, np.ones((1, 1), np.float32)])
+        return kernels.pair_profiles(user, *chosen, self.item_by_item_inputs_, nobody, *chosen, nothing, ALL)
 
 
 def comparison_steps(records: int, settings: SoftmaxSettings) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -96,7 +97,7 @@ def log_of(
 def _table(
     columns: dict[str, pl.Series | NDArray[np.generic]],
     constant: dict[str, str | float | None],
-    schema: dict[str, type[pl.DataType]],
+    schema: Mapping[str, type[pl.DataType]],
 ) -> pl.DataFrame:
     made = pl.DataFrame(columns).with_columns(pl.lit(value).alias(name) for name, value in constant.items())
     return made.select(pl.col(name).cast(kind) for name, kind in schema.items())

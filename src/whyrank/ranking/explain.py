@@ -183,7 +183,7 @@ def explained(
         rank=rank,
         explanation=found,
         score=scores,
-        propensity=np.ones(len(row)) if ranked.propensities is None else ranked.propensities[row, place],
+        propensity=np.ones(len(row)) if ranked.propensities is None else ranked.propensities[row, rank - 1],
         evidence=evidence(model.catalog_, users[row], items[row], found, similar=similar),
         options=options,
         templates=templates or default_templates(),

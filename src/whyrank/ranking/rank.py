@@ -142,7 +142,8 @@ def _lists(
         return Ranked(*_rank_chunk(model, users, items, n, options, allowed, boost, whole, threads, among))
     wanted = min(bounded(n), len(model.catalog_.explanations))
     best = _top(model, users, items, wanted, options, allowed, boost, whole, threads, among)
-    return Ranked(*draw_lists(*best, *drawing(model.catalog_, options), key_of(options.draw), first, n))
+    numbers, scores = best
+    return Ranked(*draw_lists(numbers, scores, *drawing(model.catalog_, options), key_of(options.draw), first, n))
 
 
 def _boost(catalog: Catalog, options: Options) -> Floats | None:

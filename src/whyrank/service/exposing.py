@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from concurrent.futures import Future
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -71,7 +71,8 @@ class Exposing:
             options = replace(options, **arm.options)
             body = body if arm.model == NO_REASONS else with_model(body, arm.model)
         if options.drawn and not options.draw:
-            options = replace(options, draw=1 + secrets.randbelow(DRAWS))  # another list every time, which can be repeated
+            # Another list every time; its number is logged, so that it can be drawn again.
+            options = replace(options, draw=1 + secrets.randbelow(DRAWS))
         return Asked(route, body, options, models, logs, experiment if arm else None, arm)
 
     def shown(self, asked: Asked, document: dict[str, Any]) -> Future[None] | None:
@@ -121,9 +122,7 @@ class Exposing:
         loaded, body, now = asked.models[document["model"]], asked.body, int(time.time())
         usual = Options()
         given = {
-            name: value
-            for name in OPTION_NAMES
-            if (value := getattr(asked.options, name)) != getattr(usual, name)
+            name: value for name in OPTION_NAMES if (value := getattr(asked.options, name)) != getattr(usual, name)
         }
         options = to_json(given).decode()
         named = document.get("experiment"), document.get("arm")

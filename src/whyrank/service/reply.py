@@ -13,9 +13,9 @@ from whyrank.ranking.options import Options
 from whyrank.service import answers, answers_pairs
 from whyrank.service.answers import Answer
 from whyrank.service.exposing import Asked, Route, written
-from whyrank.service.settings import SCOPES
 from whyrank.service.problems import json_of
 from whyrank.service.schemas import ExplainMany, ExplainOne, PairsRequest, RecommendRequest
+from whyrank.service.settings import SCOPES
 from whyrank.service.state import State
 
 INLINE = 8  # pairs that are ranked sooner than a thread is handed the work

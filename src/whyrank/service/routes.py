@@ -14,8 +14,8 @@ from whyrank.service import answers, browse, reply
 from whyrank.service import items as item_pages
 from whyrank.service import schemas as ask
 from whyrank.service import schemas_catalog as out
-from whyrank.service.settings import SCOPES
 from whyrank.service.problems import documented, json_of
+from whyrank.service.settings import SCOPES
 from whyrank.service.shelf import Loaded
 from whyrank.service.state import state_of
 from whyrank.version import __version__

@@ -18,10 +18,11 @@ from pydantic.fields import FieldInfo
 
 from whyrank.errors import WhyrankError
 from whyrank.service import reply, schemas
-from whyrank.service.settings import SCOPES
 from whyrank.service.problems import problem_of
+from whyrank.service.settings import SCOPES
 from whyrank.service.state import State
 
+Reply = Callable[[State, Any, Sequence[str]], Awaitable[bytes]]
 NO_NUL = r"\A[^\0]*\Z"  # what the models check by a function
 
 
@@ -30,7 +31,7 @@ class Short(NamedTuple):
 
     path: str
     decoders: tuple[msgspec.json.Decoder[Any], ...]
-    reply: Callable[[State, Any, Sequence[str]], Awaitable[bytes]]
+    reply: Reply
 
     async def __call__(self, state: State, body: bytes, scopes: Sequence[str] = SCOPES) -> bytes | None:
         """The answer, or None for what is to be looked at by the framework."""
@@ -54,7 +55,7 @@ def short_ways() -> dict[str, Short]:
     return {each.path: each for each in (explain, recommend, pairs)}
 
 
-def short_way(path: str, reply: Callable[[State, Any, Sequence[str]], Awaitable[bytes]], *models: type[BaseModel]) -> Short:
+def short_way(path: str, reply: Reply, *models: type[BaseModel]) -> Short:
     """The short way of a route that takes these requests."""
     return Short(path, tuple(msgspec.json.Decoder(struct_of(each)) for each in models), reply)
 
