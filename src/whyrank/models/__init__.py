@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from whyrank import artifacts
@@ -27,6 +29,7 @@ MODELS: dict[str, type[Model]] = {
     )
 }
 DEFAULT = ProfileJ.id
+GROUP = "whyrank.models"  # of entry points by which other packages add models
 
 __all__ = [
     "BPER",
@@ -54,6 +57,24 @@ __all__ = [
     "load",
     "model_class",
 ]
+
+
+def _installed(point: EntryPoint) -> dict[str, type[Model]]:
+    """A model of another package by its id; one that cannot be used is left out with a warning."""
+    try:
+        found = point.load()
+        if not (isinstance(found, type) and issubclass(found, Model)):
+            raise TypeError("it is not a subclass of whyrank.Model")
+        if found.id in MODELS:
+            raise ValueError(f"the id {found.id!r} is taken")
+    except Exception as error:
+        logging.getLogger("whyrank").warning("model %s of an installed package is left out: %s", point.value, error)
+        return {}
+    return {found.id: found}
+
+
+for _point in entry_points(group=GROUP):
+    MODELS |= _installed(_point)
 
 
 def model_class(name: str) -> type[Model]:
