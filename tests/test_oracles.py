@@ -14,7 +14,7 @@ from whyrank.ranking.rank import rank, rank_items
 @pytest.mark.parametrize("size", [None, 3])
 @pytest.mark.parametrize("kind", [RUCF, RICF])
 def test_neighbour_models_follow_the_papers_equations(split: Split, kind: type[RUCF | RICF], size: int | None) -> None:
-    model, train = kind(neighbours=size).fit(split), split.train
+    model, train = kind(neighbours=size).fit(split), split.training
     for user, item in zip(split.test.record_user[:20], split.test.record_item[:20], strict=True):
         scores = neighbour_scores(train, user, item, "user" if kind is RUCF else "item", size)
         ranked = rank(model, np.array([user], np.int32), np.array([item], np.int32), 10)
