@@ -70,7 +70,7 @@ async def stop_experiment(request: Request, name: Name) -> Response:
     return await _changed(state, partial(ab.stop, state.store, name))
 
 
-@router.get("/experiments/{name}/results", response_model=ask.ResultsAnswer, responses=documented(404))
+@router.get("/experiments/{name}/results", response_model=ask.ExperimentResultsAnswer, responses=documented(404))
 async def experiment_results(request: Request, name: Name, level: Level = 0.95, points: Points = 0) -> Response:
     """Rates, intervals that may be looked at any time, checks, and a verdict in one sentence."""
     state = state_of(request)

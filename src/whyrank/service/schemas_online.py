@@ -109,7 +109,7 @@ class TrendOut(BaseModel):
     comparisons: list[ComparisonOut]
 
 
-class ResultsAnswer(BaseModel):
+class ExperimentResultsAnswer(BaseModel):
     """What came of an experiment so far."""
 
     experiment: str
