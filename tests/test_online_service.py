@@ -150,7 +150,7 @@ def test_an_experiment_decides_who_gets_what(client: TestClient, world: World, u
         assert client.post("/v1/explain", json={**body, **wrong}).status_code in (404, 422)
     two = {"pairs": [{"user": user, "item": world.item} for user in ("x", "y")], "experiment": "t"}
     assert client.post("/v1/explain", json=two).status_code == 422
-    found = checked(client.get("/v1/experiments/t/results?points=2"), schemas_online.ResultsAnswer)
+    found = checked(client.get("/v1/experiments/t/results?points=2"), schemas_online.ExperimentResultsAnswer)
     assert found["verdict"].startswith("Too early to say")
     assert sum(arm["users"] for arm in found["arms"]) == 30
     lists = checked(client.get("/v1/experiments/t/exposures?arm=a&limit=3"), schemas_online.ExposuresAnswer)
