@@ -31,8 +31,8 @@ How far to trust this: the labels were written by a language model that followed
 saw that the two units look different, so they were not blind. The statements and cards were looked at in six rounds,
 the first five each by a fresh reader, the sixth by whoever had changed the rules before it. The rules were changed
 between rounds after what the readers found on these same four sets: the figures are not held out. Readers differ by up
-to fifteen of sixty and nine of twenty-five between rounds with small changes (all rounds: benchmarks/README.md). Clauses
-were labelled in the first round, statements in the last."""
+to fifteen of sixty and nine of twenty-five between rounds with small changes (all rounds: benchmarks/README.md).
+Clauses were labelled in the first round, statements in the last."""
 
 
 def draw(file: Path) -> dict[str, Any]:
