@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from whyrank.artifacts.report import finite
 from whyrank.atomic import new_file
-from whyrank.data.triplets import Triplets
+from whyrank.data.describe import in_words
 from whyrank.errors import ParameterError, WhyrankError
 from whyrank.experiments import beyond, cases, curves, datasets, joint, ranking, relation
 from whyrank.experiments.cache import Facts
@@ -104,15 +104,9 @@ def tune_first(
         lab.configs[name] = {key: value for key, value in found.parameters.items() if key != "mu"}  # by split, later
 
 
-def counted(data: Triplets) -> str:
-    """How much data there is, in words."""
-    sizes = (len(data), len(data.users), len(data.items), len(data.explanations))
-    return "{:,} triplets of {:,} users, {:,} items and {:,} explanations".format(*sizes)
-
-
 def _lead(lab: Lab) -> str:
     tuned = f"tuned settings for {', '.join(lab.configs)}" if lab.configs else "default settings"
     return (
-        f"{counted(lab.data)}; {plural(len(lab.splits))}; {tuned}. Models learn from the training part; what is "
+        f"{in_words(lab.data)}; {plural(len(lab.splits))}; {tuned}. Models learn from the training part; what is "
         "chosen (mu, alpha, early stops) is chosen on validation; the test part is measured once. Top 10 throughout."
     )
