@@ -174,18 +174,26 @@ def run_speed(lists: int = 1_000_000) -> None:
     people = wr.simulate_people(users=50_000, items=2000, explanations=300, records=500_000, seed=0)
     model = wr.Profile(seed=0, epochs=1).fit(people.triplets)
     log = simulate_log(people, model, lists, DRAWN)
-    begin = time.perf_counter()
+    begin, stages = (time.perf_counter(), time.process_time()), []
+
+    def passed(name: str) -> None:
+        nonlocal begin
+        now = (time.perf_counter(), time.process_time())
+        stages.append((name, now[0] - begin[0], now[1] - begin[1]))
+        begin = now
+
     joined = lists_of(log)
-    stages = [("join", time.perf_counter() - begin)]
+    passed("join")
     learned = learn_reactions(model, joined.take(np.arange(int(0.7 * lists))))
-    stages.append(("learn from 70%", time.perf_counter() - begin - sum(each for _, each in stages)))
+    passed("learn from 70%")
     new = with_correction(model, learned.correction, "")
     estimate(joined.take(np.arange(int(0.7 * lists), lists)), Policy(new, DRAWN), Policy(model, DRAWN))
-    stages.append(("estimate on 30%", time.perf_counter() - begin - sum(each for _, each in stages)))
-    print(f"{log.exposures.height:,} reasons of {lists:,} lists, {log.events.height:,} clicks")
-    print(
-        "; ".join(f"{name} {seconds:.1f} s" for name, seconds in stages), f"; all {time.perf_counter() - begin:.1f} s"
-    )
+    passed("estimate on 30%")
+    stages.append(("all", sum(each[1] for each in stages), sum(each[2] for each in stages)))
+    print(f"{log.exposures.height:,} reasons of {lists:,} lists, {log.events.height:,} clicks\n")
+    print("| stage | seconds | CPU seconds |\n|---|--:|--:|")
+    for name, seconds, cpu in stages:
+        print(f"| {name} | {seconds:.1f} | {cpu:.1f} |")
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from whyrank.cli import main
 from whyrank.data.simulate_people import SimulatedPeople, simulate_people
 from whyrank.errors import DataError, ParameterError
 from whyrank.online import estimators
-from whyrank.online.estimate import estimate
+from whyrank.online.estimate import Estimate, Line, estimate
 from whyrank.online.log import Log
 from whyrank.online.propensity import Policy
 from whyrank.online.rewards import Goal, lists_of
@@ -95,6 +95,18 @@ def test_another_policy_is_estimated_near_what_it_truly_gets(
     for each in found.lines:
         assert each.low < truth < each.high, each
         assert each.high - each.low < truth
+
+
+def test_the_gate_asks_the_lower_bound_and_where_support_is_missing_that_of_the_pessimist() -> None:
+    def found(dr: float, cascade: float, refusals: tuple[str, ...] = (), at_least: bool = False) -> Estimate:
+        lines = [Line(n, 1, 1, 1, 1, 0.5, low, 1, 500) for n, low in (("dr", dr), ("cascade", cascade))]
+        return Estimate(900, 90, 1.0, 0.98, tuple(lines), refusals, (), at_least)
+
+    assert found(-0.005, -0.5).not_worse()
+    assert not found(-0.02, 0.5).not_worse()
+    assert not found(0.5, 0.5, ("nobody reacted to anything",)).not_worse()
+    assert found(-0.5, -0.005, ("some of it was never shown",), at_least=True).not_worse()
+    assert not found(0.5, -0.02, ("some of it was never shown",), at_least=True).not_worse()
 
 
 def test_reactions_are_joined_counted_once_and_weighed(log: Log) -> None:
