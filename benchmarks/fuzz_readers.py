@@ -230,13 +230,13 @@ def shown_corpus(folder: Path) -> list[Files]:
 def read_shown(folder: Path) -> None:
     """What a terminal gets of texts from anybody: each as it is, and nothing to obey."""
     from whyrank.cli.app import UNSAFE, console, safe
-    from whyrank.cli.data import _sayings
+    from whyrank.cli.data import _most_said
     from whyrank.data.describe import describe
 
     taken = read(folder / "t.jsonl", on_error="skip")
     out = console()
     with out.capture() as captured:
-        out.print(_sayings(describe(taken)))
+        out.print(_most_said(describe(taken)))
         for text in taken.users.ids.to_list():
             out.print(text, soft_wrap=True)
     assert not UNSAFE.search(captured.get())
@@ -329,7 +329,7 @@ def read_space(folder: Path) -> None:
 
 
 def keys_corpus(folder: Path) -> list[Files]:
-    return [{"keys": b"# ours\n" + hashlib.sha256(b"k").hexdigest().encode() + b" for the page\n"}]
+    return [{"keys": b"# ours\n" + hashlib.sha256(b"k").hexdigest().encode() + b" page ask,log\n"}]
 
 
 def read_keys_file(folder: Path) -> None:

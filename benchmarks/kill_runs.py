@@ -38,9 +38,9 @@ from urllib.parse import urlsplit
 # Small data, so checkpoints and parts must be small as well for a kill to fall between them.
 START = """
 import functools, sys
-import whyrank.models.factors as factors
 import whyrank.ranking.bulk as bulk
-factors.Settings = functools.partial(factors.Settings, checkpoint_seconds=0.05)
+import whyrank.training as training
+training.Run = functools.partial(training.Run, checkpoint_seconds=0.05)
 bulk.ROWS = 2000
 from whyrank.cli import main
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from training_scale import YELP
 from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.fit import passes_of, put_data
 from whyrank.cluster.partitions import Cut
-from whyrank.cluster.plan import Sizes, plan_fit
+from whyrank.cluster.plan import DataSizes, plan_fit
 from whyrank.cluster.positives import Columns, collect, read_part, scatter
 from whyrank.cluster.session import Cluster, connect
 from whyrank.cluster.solver import ClusterJob, ClusterSolver
@@ -49,7 +49,7 @@ from whyrank.training.blocks import BlockSolver
 
 SHARDS = 4
 STORE = 2_000_000_000  # bytes of a node's object store
-LARGE = Sizes(100_000_000, 10_000_000, 1_000_000, 5_000_000_000, 10_000_000_000)
+LARGE = DataSizes(100_000_000, 10_000_000, 1_000_000, 5_000_000_000, 10_000_000_000)
 
 
 def worker_seconds() -> float:

@@ -85,9 +85,15 @@ def test_attention_is_told_from_liking(learned: Learned) -> None:
     assert looked[1:, 1] == pytest.approx([0.42, 0.3], abs=0.12)
 
 
+def first_of(log: Log, rows: int) -> Log:
+    """The first rows of exposures, and the events that refer to them."""
+    shown = log.exposures.head(rows)
+    return Log(shown, log.events.join(shown, on="exposure", how="semi"))
+
+
 def test_the_same_log_gives_the_same_model_and_leaves_the_old_one_alone(model: wr.Model, log: Log) -> None:
     before = model.digest()
-    small = Log(log.exposures.head(4000), log.events)
+    small = first_of(log, 4000)
     assert learn(model, small, DRAWN).model.digest() == learn(model, small, DRAWN).model.digest()
     assert model.digest() == before
 
@@ -190,4 +196,4 @@ def test_the_command_writes_only_what_passes(
 
 def test_short_logs_are_refused(model: wr.Model, log: Log) -> None:
     with pytest.raises(DataError, match="lists"):
-        learn(model, Log(log.exposures.head(30), log.events))
+        learn(model, first_of(log, 30))

@@ -17,10 +17,11 @@ from starlette.testclient import TestClient
 
 from service_world import World, make_world
 from whyrank.ranking.options import Options
-from whyrank.service import answers, answers_pairs, reply, schemas, shelf
+from whyrank.service import answers, answers_pairs, exposing, reply, schemas, shelf
 from whyrank.service.app import create_app
 from whyrank.service.thin import short_ways, struct_of
 
+LISTS = {"exclude", "banned", "boosts", "query", "context_items", "context_aspects"}
 MODELS = (schemas.ExplainOne, schemas.ExplainMany, schemas.RecommendRequest, schemas.PairsRequest)
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
@@ -125,7 +126,7 @@ def test_other_types_of_content_go_the_framework_s_way(
 @pytest.mark.parametrize("model", MODELS, ids=lambda each: each.__name__)
 def test_a_struct_has_every_simple_member_and_its_default(model: type[BaseModel]) -> None:
     fields = {field.name: field for field in msgspec.structs.fields(struct_of(model))}
-    assert set(model.model_fields) - set(fields) == {"exclude", "banned", "boosts"}
+    assert set(model.model_fields) - set(fields) == LISTS
     for name, field in fields.items():
         declared = model.model_fields[name]
         assert field.required == declared.is_required()
@@ -155,7 +156,7 @@ def test_a_struct_takes_nothing_that_the_model_refuses() -> None:
 def test_the_short_way_is_taken(clients: tuple[TestClient, TestClient], world: World) -> None:
     taken: list[object] = []
 
-    async def note(state: object, asked: object) -> bytes:
+    async def note(state: object, asked: object, scopes: object) -> bytes:
         taken.append(asked)
         return b"{}"
 
@@ -222,9 +223,9 @@ class Threads:
 def test_ranking_items_runs_in_a_thread_of_its_own(
     world: World, monkeypatch: pytest.MonkeyPatch, path: str, where: tuple[object, str]
 ) -> None:
-    work, loop = Threads(getattr(*where)), Threads(reply.options_of)
+    work, loop = Threads(getattr(*where)), Threads(exposing.options_of)
     monkeypatch.setattr(*where, work)
-    monkeypatch.setattr(reply, "options_of", loop)
+    monkeypatch.setattr(exposing, "options_of", loop)
     with world.client("toy") as client:
         assert client.post(f"/v1/{path}", json={"user": world.user}).status_code == 200
     assert work.names
@@ -233,10 +234,10 @@ def test_ranking_items_runs_in_a_thread_of_its_own(
 
 
 def test_models_are_loaded_and_warmed_off_the_loop(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    load, warm, loop = Threads(shelf.load), Threads(shelf.Loaded.warm), Threads(reply.options_of)
+    load, warm, loop = Threads(shelf.load), Threads(shelf.Loaded.warm), Threads(exposing.options_of)
     monkeypatch.setattr(shelf, "load", load)
     monkeypatch.setattr(shelf.Loaded, "warm", lambda loaded: warm(loaded))
-    monkeypatch.setattr(reply, "options_of", loop)
+    monkeypatch.setattr(exposing, "options_of", loop)
     with world.client("toy") as client:
         client.post("/v1/explain", json={"user": world.user, "item": world.item})
     assert load.names

@@ -109,19 +109,19 @@ def learn_command(
 
 def show_estimate(found: Estimate) -> None:
     """A table of all estimators."""
-    from rich.table import Table
+    from whyrank.render import Fitted
 
+    headers = ["estimator", "per list", "interval", "baseline", "uplift", "interval of uplift", "effective lists"]
+    rows = [
+        [
+            *(each.estimator, f"{each.value:.4f}", f"{each.low:.4f} to {each.high:.4f}", f"{each.baseline:.4f}"),
+            f"{100 * each.uplift:+.1f}%",
+            f"{100 * each.uplift_low:+.1f}% to {100 * each.uplift_high:+.1f}%",
+            f"{each.ess:,.0f}",
+        ]
+        for each in found.lines
+    ]
     people = f"{found.lists:,} lists of {found.users:,} people, {found.logged:.4f} per list as shown"
-    table = Table(title=people, title_justify="left")
-    for name in ("estimator", "per list", "interval", "baseline", "uplift", "interval ", "effective lists"):
-        table.add_column(name, justify="left" if name == "estimator" else "right")
-    for each in found.lines:
-        ends = f"{each.low:.4f} to {each.high:.4f}"
-        uplift = f"{100 * each.uplift_low:+.1f}% to {100 * each.uplift_high:+.1f}%"
-        table.add_row(
-            *(each.estimator, f"{each.value:.4f}", ends, f"{each.baseline:.4f}"),
-            *(f"{100 * each.uplift:+.1f}%", uplift, f"{each.ess:,.0f}"),
-        )
-    console().print(table)
+    console().print(Fitted(headers, rows, title=people, drop=["baseline", "effective lists", "interval", "uplift"]))
     for text in found.notes:
         note(text)

@@ -120,8 +120,8 @@ class Exposing:
     def _exposures(self, asked: Asked, document: dict[str, Any], lists: list[Listed]) -> list[Exposure]:
         """The lists of an answer, each marked with the id that it is logged under."""
         loaded, body, now = asked.models[document["model"]], asked.body, int(time.time())
-        usual = Options()
-        given = {
+        usual, sizes = Options(), {name: getattr(body, name) for name in ("n", "reasons") if hasattr(body, name)}
+        given = sizes | {
             name: value for name in OPTION_NAMES if (value := getattr(asked.options, name)) != getattr(usual, name)
         }
         options = to_json(given).decode()

@@ -97,10 +97,10 @@ ListOptions: type[Asked] = create_model(
 def options_of(asked: object) -> Options:
     """The library's options of a request, which are checked once for all requests that have the same ones."""
     names, values = _option_members(asked)
-    given = values(asked)
+    given = tuple(tuple(each) if isinstance(each, list) else each for each in values(asked))
     try:
         hash(given)
-    except TypeError:  # lists and numbers by id
+    except TypeError:  # numbers by id
         return Options(**dict(zip(names, given, strict=True)))
     return _equal_options(names, given)
 
