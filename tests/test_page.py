@@ -277,7 +277,7 @@ def test_disrecommendation_shows_what_speaks_against(watched: Watched, user: str
 
 
 def test_two_models_stand_side_by_side_with_differences_marked(watched: Watched, user: str) -> None:
-    page = watched.open(f"?user={user}")
+    page = watched.open(f"?user={user}&grounded=0")
     page.get_by_label("Compare with").select_option("pop")
     expect(page).to_have_url(re.compile("compare=pop"))
     expect(cards(page).first.get_by_role("list")).to_have_count(2)

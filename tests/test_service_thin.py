@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from service_world import World, make_world
 from whyrank.ranking.options import Options
-from whyrank.service import answers, answers_pairs, exposing, reply, schemas, shelf
+from whyrank.service import answers, answers_pairs, exposing, schemas, shelf
 from whyrank.service.app import create_app
 from whyrank.service.thin import short_ways, struct_of
 

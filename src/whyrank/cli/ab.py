@@ -129,20 +129,14 @@ def results_command(
 
 
 def _print_results(found: Results) -> None:
-    from rich.table import Table
-
     from whyrank.online.results import ARMS, COMPARED, arm_row, compared_row
+    from whyrank.render import Fitted
 
     print_text(found.verdict)
     known = [each for each in found.others if each.difference is not None]
     compared = [compared_row(each) for each in (*found.comparisons, *found.guardrails, *known)]
     for header, rows in ((list(ARMS), [arm_row(each) for each in found.arms]), (list(COMPARED), compared)):
-        table = Table()
-        for at, column in enumerate(header):
-            table.add_column(column, justify="right" if at else "left")
-        for row in rows:
-            table.add_row(*row)
-        console().print(table)
+        console().print(Fitted(header, rows, drop=header[:1:-1]))
     for each in found.notes():
         note(each)
 
