@@ -159,7 +159,7 @@ def test_bad_logs_and_settings_are_named(log: Log, shown: wr.Model, tmp_path: Pa
         Goal.parse("liked=1")
     with pytest.raises(ParameterError, match="positive"):
         Goal.parse("clicked=-1")
-    with pytest.raises(DataError, match="exposures.parquet"):
+    with pytest.raises(DataError, match=r"exposures\.parquet"):
         Log.read(tmp_path)
 
 
