@@ -97,7 +97,7 @@ ListOptions: type[Asked] = create_model(
 def options_of(asked: object) -> Options:
     """The library's options of a request, which are checked once for all requests that have the same ones."""
     names, values = _option_members(asked)
-    given = tuple(tuple(each) if isinstance(each, list) else each for each in values(asked))
+    given: tuple[Any, ...] = tuple(tuple(each) if isinstance(each, list) else each for each in values(asked))
     try:
         hash(given)
     except TypeError:  # numbers by id
