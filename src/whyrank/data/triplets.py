@@ -138,6 +138,14 @@ class Triplets:
         return CSR.from_pairs(self.user, self.explanation, len(self.users), len(self.explanations))
 
     @cached_property
+    def user_times(self) -> NDArray[np.int64] | None:
+        """When the user said it, for every mention that `user_explanations` counts, in its order and then rising."""
+        if self.time is None:
+            return None
+        times = self.time[self.record_explanations.rows_of_entries()]
+        return times[np.lexsort((times, self.explanation, self.user))]
+
+    @cached_property
     def item_explanations(self) -> CSR:
         """E_i, with the number of records of the item that hold the explanation."""
         return CSR.from_pairs(self.item, self.explanation, len(self.items), len(self.explanations))
@@ -186,6 +194,29 @@ class Triplets:
             sentences=None if self.sentences is None or entries is None else self.sentences.gather(entries),
             sources=None if self.sources is None or entries is None else self.sources.gather(entries),
         )
+
+    def joined(self, other: Triplets) -> Triplets:
+        """These records and those of `other`, which has the same vocabularies, by user and item."""
+        if not other.records:
+            return self
+        entries = [
+            None if (mine := getattr(self, name)) is None or (theirs := getattr(other, name)) is None
+            else pl.concat([mine, theirs])
+            for name in ("sentences", "sources")
+        ]  # fmt: skip
+        columns = {
+            name: None if (mine := getattr(self, name)) is None or (theirs := getattr(other, name)) is None
+            else np.concatenate([mine, theirs])
+            for name in ("record_user", "record_item", "rating", "time")
+        }  # fmt: skip
+        first, second = self.record_explanations, other.record_explanations
+        said = CSR(
+            np.concatenate([first.indptr, second.indptr[1:] + first.indptr[-1]]),
+            np.concatenate([first.indices, second.indices]),
+            np.concatenate([first.counts, second.counts]),
+        )
+        whole = replace(self, record_explanations=said, sentences=entries[0], sources=entries[1], **columns)
+        return whole.take(np.lexsort((whole.record_item, whole.record_user)))
 
     def without(self, triplets: NDArray[np.bool_]) -> Triplets:
         """All but the marked triplets; records of which nothing is left go, too."""

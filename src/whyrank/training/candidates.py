@@ -50,6 +50,12 @@ class CandidateTrainer(Trainer):
         return self.leader.stopping.best
 
     @property
+    def found(self) -> tuple[int, int]:
+        """The candidate that is best, and after how many epochs it is."""
+        assert self.leader is not None
+        return self.leader.number, max(self.leader.stopping.when, 1)
+
+    @property
     def may_stop(self) -> bool:
         return self.started == self.candidates
 
@@ -92,3 +98,26 @@ class CandidateTrainer(Trainer):
         stopping.best, stopping.score = part_of(arrays, "best"), float(arrays["score"][0])
         stopping.when, stopping.enough = when, bool(enough)
         self.leader = Candidate(number, training, stopping)
+
+
+class FixedTrainer(Trainer):
+    """A training for so many epochs, without a look at validation."""
+
+    def __init__(self, training: SoftmaxTraining, epochs: int, curve: str = "loss") -> None:
+        self.training, self.of, self.curve = training, epochs, curve
+
+    @property
+    def learned(self) -> Arrays:
+        return self.training.learned()
+
+    def epoch(self) -> Trained:
+        loss = self.training.epoch()
+        self.done = self.training.epochs
+        return Trained(loss, self.training.task.source.entries)
+
+    def state(self) -> Arrays:
+        return self.training.state()
+
+    def restore(self, arrays: Arrays) -> None:
+        self.training.restore(arrays)
+        self.done = self.training.epochs
