@@ -28,10 +28,11 @@ card is good if every sentence on it is fluent and specific, and no two of them 
 card without any reason is not good. Whether a card is true to the item's reviews was not labelled.
 
 How far to trust this: the labels were written by a language model that followed the rubric, not by people. Its readers
-saw that the two units look different, so they were not blind. The statements and cards were looked at in five rounds,
-each by a fresh reader, and the rules were changed between rounds after what the readers found on these same four sets:
-the figures are not held out. Readers differ by up to fifteen of sixty and nine of twenty-five between rounds with small
-changes (all rounds: benchmarks/README.md). Clauses were labelled in the first round, statements in the last."""
+saw that the two units look different, so they were not blind. The statements and cards were looked at in six rounds,
+the first five each by a fresh reader, the sixth by whoever had changed the rules before it. The rules were changed
+between rounds after what the readers found on these same four sets: the figures are not held out. Readers differ by up
+to fifteen of sixty and nine of twenty-five between rounds with small changes (all rounds: benchmarks/README.md).
+Clauses were labelled in the first round, statements in the last."""
 
 
 def draw(file: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The loop, on people whose tastes are known.
 
-    python benchmarks/loop.py [clicks] [gate] [speed] [--runs 100] [--seeds 3]
+    python benchmarks/loop.py [clicks] [gate] [harm] [speed] [--runs 100] [--seeds 3]
 
 clicks  From a model of reviews, through 100,000 exposures of drawn lists, to what is learned from them: 20,000 lists
         of the first model, then 80,000 of what the gate let through. Clicks per list without further drawing, as a
@@ -8,6 +8,7 @@ clicks  From a model of reviews, through 100,000 exposures of drawn lists, to wh
 gate    Runs with feedback that misleads, on five worlds: random clicks, clicks by position, clicks on what
         nobody likes until the newest lists, and a tenth of the people who click what nobody likes. How many models
         pass that are truly worse by 2% or more.
+harm    The gate alone: models whose scores are disturbed, on honest logs of 3,000 lists.
 speed   A million exposures joined, estimated and learned from.
 
 The world and its seeds are those of `whyrank.simulate_people`, committed before anything was learned.
@@ -26,9 +27,9 @@ from numpy.typing import NDArray
 import whyrank as wr
 from whyrank.data.simulate_people import SimulatedPeople
 from whyrank.kernels.backing import first_of_aspects
-from whyrank.models.learned import with_correction
+from whyrank.models.learned import Correction, with_correction
 from whyrank.online.estimate import estimate
-from whyrank.online.learn import learn
+from whyrank.online.learn import CONFIDENCE, MARGIN, learn
 from whyrank.online.propensity import Policy
 from whyrank.online.reactions import learn_reactions
 from whyrank.online.rewards import lists_of
@@ -148,6 +149,27 @@ def run_gate(runs: int, lists: int = 10_000) -> None:
         print(f"| {kind} | {' | '.join(map(str, row.tolist()))} |")
 
 
+def run_harm(runs: int, lists: int = 3000) -> None:
+    """Models that are worse because their scores are disturbed, estimated on honest logs as the gate does."""
+    people, model = world(100)
+    before, pool = clicks(people, model, DRAWN), len(model.catalog_.explanations)
+    users, items = len(model.catalog_.users), len(model.catalog_.items)
+    kinds = ("worse by less than 2%, or better", "worse by 2% to 5%", "worse by more")
+    counts = {kind: np.zeros(2, np.int64) for kind in kinds}
+    for run in range(runs):
+        rng = np.random.default_rng(run)
+        bias = rng.normal(0, 0.5 * (1 + run % 4), pool).astype(np.float32)
+        empty = (np.zeros((size, 0), np.float32) for size in (pool, users, items))
+        new = with_correction(model, Correction(bias, *empty), "")
+        log = simulate_log(people, model, lists, DRAWN, seed=1 + run)
+        found = estimate(log, Policy(new, DRAWN), Policy(model, DRAWN), confidence=CONFIDENCE)
+        loss = 1 - clicks(people, new, DRAWN) / before
+        counts[kinds[0 if loss < 0.02 else 1 if loss < 0.05 else 2]] += [1, found.not_worse(MARGIN)]
+    print("| disturbed model | runs | passed |\n|---|--:|--:|")
+    for kind, row in counts.items():
+        print(f"| {kind} | {row[0]} | {row[1]} |")
+
+
 def run_speed(lists: int = 1_000_000) -> None:
     people = wr.simulate_people(users=50_000, items=2000, explanations=300, records=500_000, seed=0)
     model = wr.Profile(seed=0, epochs=1).fit(people.triplets)
@@ -168,15 +190,19 @@ def run_speed(lists: int = 1_000_000) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["clicks", "gate", "speed"])
+    parser.add_argument("parts", nargs="*", default=["clicks", "gate", "harm", "speed"])
     parser.add_argument("--runs", type=int, default=100, help="of the gate")
     parser.add_argument("--seeds", type=int, default=3, help="of worlds for clicks")
     arguments = parser.parse_args()
+    parts: dict[str, Callable[[], None]] = {
+        "clicks": lambda: run_clicks(arguments.seeds),
+        "gate": lambda: run_gate(arguments.runs),
+        "harm": lambda: run_harm(arguments.runs),
+        "speed": run_speed,
+    }
     for part in arguments.parts:
         print(f"## {part}", flush=True)
-        {"clicks": lambda: run_clicks(arguments.seeds), "gate": lambda: run_gate(arguments.runs), "speed": run_speed}[
-            part
-        ]()
+        parts[part]()
 
 
 if __name__ == "__main__":

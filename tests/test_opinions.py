@@ -144,6 +144,7 @@ PLAIN = (
     "my dog loves it",
     "the plot is full of people",
     "I last visited in May",
+    "we heard the waves crashing",
 )
 
 

@@ -42,6 +42,7 @@ GUESTS = Templates.of({**ENGLISH.settings, "people": ["guest", "guests"], "items
         ("clean glass", "glass", "the clean glass", "the glass", False),
         ("bus", "bus", "the bus", "the bus", False),
         ("smart AI", "ai", "the smart AI", "the AI", False),
+        ("chewy cookies", "cookie", "the chewy cookies", "the cookies", True),
     ],
 )
 def test_noun_phrases(text: str, aspect: str, phrase: str, topic: str, several: bool) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,9 @@ import pytest
 
 from oracles import planted
 from whyrank.data.csr import CSR
+from whyrank.data.simulate import simulate
 from whyrank.errors import ArtifactError, ParameterError, TrainingError
+from whyrank.models import BPER, BPERPlus, Model, Profile
 from whyrank.thread_pool import ThreadPool
 from whyrank.training import (
     Epoch,
@@ -142,6 +146,37 @@ def test_ctrl_c_ends_after_the_epoch_and_leaves_a_checkpoint_to_go_on_from(tmp_p
     assert seen.epochs[0].number == 4
     assert resumed.values.tobytes() == train(*quick()).values.tobytes()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+FEATURES = np.random.default_rng(0).normal(size=(60, 5))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: BPER(factors=4, epochs=4),
+        lambda: BPER(factors=4, epochs=4, solver="sequential"),
+        lambda: Profile(factors=4, epochs=3),
+        lambda: BPERPlus(factors=4, epochs=4, features=FEATURES),
+        lambda: BPERPlus(factors=4, epochs=4, features=FEATURES, start="bper", start_epochs=3),
+    ],
+    ids=["blocks", "sequential", "candidates", "frozen", "held-out"],
+)
+@pytest.mark.parametrize("how", ["interrupt_after", "stop_after"])
+def test_every_trainer_is_interrupted_stopped_and_resumed_alike(
+    make: Callable[[], Model], how: str, tmp_path: Path
+) -> None:
+    data = simulate("small", users=80, items=30, explanations=60, records=500, triplets=900, seed=0)
+    file, first, second, whole = tmp_path / "checkpoint", Watch(**{how: 2}), Watch(), Watch()
+    with pytest.raises(KeyboardInterrupt) if how == "interrupt_after" else nullcontext():
+        make().fit(data, run=Run(monitors=(first,), checkpoint=file))
+    resumed = make().fit(data, run=Run(monitors=(second,), checkpoint=file, resume=True))
+    undisturbed = make().fit(data, run=Run(monitors=(whole,)))
+    seen, told = ([(e.candidate, e.number, e.loss) for e in w] for w in (first.epochs + second.epochs, whole.epochs))
+    assert first.epochs[-1].number == 2
+    assert seen == told
+    for name in type(resumed).fitted:
+        assert np.array_equal(getattr(resumed, f"{name}_"), getattr(undisturbed, f"{name}_")), name
 
 
 def test_resume_without_a_checkpoint_starts_at_the_beginning(tmp_path: Path) -> None:

@@ -41,7 +41,9 @@ def verb(x: Sentence, v: int) -> None:
 @inner
 def does(x: Sentence, v: int) -> None:
     """The screen froze, it keeps crashing, the battery lasts only an hour."""
-    first = v - 1 if x.bits[v] & w.GERUND and bits_at(x, v - 1) & w.FIND else v
+    first = v - 1 if x.bits[v] & w.GERUND else v
+    if first < v and not bits_at(x, first) & w.FIND:
+        return  # waves crashing
     sign = -1 if negated(x, v) else 1
     if x.sense[v] > 0 and (bits_at(x, v + 1) | bits_at(x, v - 1)) & w.ONLY:
         sign = -sign

@@ -59,8 +59,7 @@ def phrase_of(text: str, aspect: str, words: Words, *, plain: bool = False) -> P
     before = given[: len(given) - len(of_aspect)]
     ending = given[len(before) :]
     lowered = [word.lower() for word in ending]
-    same = [singular_of(word, words) for word in lowered] == [singular_of(word, words) for word in of_aspect]
-    if not same or not of_aspect:
+    if not of_aspect or not _same(lowered, of_aspect, words):
         return Phrase(topic=topic, words=text, several=several)
     if lowered != ending:  # acronyms: the AI
         topic, several = _topic(" ".join(ending), words)
@@ -84,6 +83,14 @@ def phrase_of(text: str, aspect: str, words: Words, *, plain: bool = False) -> P
         words=text if degree else None,
         several=several,
     )
+
+
+def _same(written: list[str], aspect: list[str], words: Words) -> bool:
+    """Whether the nouns of a text are those of its aspect, in the singular or in the plural: cookies, cookie."""
+    if written[:-1] != aspect[:-1] and [singular_of(w, words) for w in written[:-1]] != aspect[:-1]:
+        return False
+    one, many = singular_of(written[-1], words), plural_of(aspect[-1], words)
+    return written[-1] in (aspect[-1], many) or one == singular_of(aspect[-1], words)
 
 
 def _topic(aspect: str, words: Words) -> tuple[str, bool]:
