@@ -140,9 +140,9 @@ def note(text: str) -> None:
 
 def counted(triplets: Triplets) -> str:
     """How much data there is, in words."""
-    sizes = ((len(triplets.users), "user"), (len(triplets.items), "item"), (len(triplets.explanations), "explanation"))
-    listed = ", ".join(f"{size:,} {name}{'' if size == 1 else 's'}" for size, name in sizes)
-    return f"{len(triplets):,} triplets ({listed})"
+    from whyrank.data.describe import in_words
+
+    return in_words(triplets)
 
 
 @contextmanager

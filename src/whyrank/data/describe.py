@@ -71,6 +71,13 @@ def describe(triplets: Triplets, examples: int = 5, seed: int = 0) -> Descriptio
     )
 
 
+def in_words(triplets: Triplets) -> str:
+    """How much data there is, for messages and reports."""
+    sizes = ((len(triplets.users), "user"), (len(triplets.items), "item"), (len(triplets.explanations), "explanation"))
+    listed = ", ".join(f"{size:,} {name}{'' if size == 1 else 's'}" for size, name in sizes)
+    return f"{len(triplets):,} triplets ({listed})"
+
+
 def _row_counts(numbers: NDArray[np.int32], size: int) -> NDArray[np.int64]:
     return np.bincount(numbers, minlength=size)
 
@@ -100,4 +107,4 @@ def _ratings(rating: NDArray[np.float32] | None) -> dict[str, float] | None:
     }
 
 
-__all__ = ["Description", "Tail", "describe"]
+__all__ = ["Description", "Tail", "describe", "in_words"]

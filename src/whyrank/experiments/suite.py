@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from whyrank.artifacts.report import finite
 from whyrank.atomic import new_file
-from whyrank.data.triplets import Triplets
+from whyrank.data.describe import in_words
 from whyrank.errors import ParameterError, WhyrankError
 from whyrank.experiments import beyond, cases, curves, datasets, joint, ranking, relation
 from whyrank.experiments.cache import Facts
@@ -114,12 +114,6 @@ def tune_first(
             key: value for key, value in found.parameters.items() if key != "mu"
         }  # mu is chosen by split, later
         lab.tuned.setdefault(split, {})[name] = settings
-
-
-def counted(data: Triplets) -> str:
-    """How much data there is, in words."""
-    sizes = (len(data), len(data.users), len(data.items), len(data.explanations))
-    return "{:,} triplets of {:,} users, {:,} items and {:,} explanations".format(*sizes)
 
 
 def _lead(lab: Lab) -> str:
