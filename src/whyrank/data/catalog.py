@@ -267,6 +267,18 @@ class Catalog:
             user_times=self._grown_times(new, user, said),
         )
 
+    def of_pairs(self, users: NDArray[np.int32], said: CSR) -> Catalog:
+        """A user for each of some pairs, who says what a row of `said` has; users may be unknown (-1)."""
+        rows = np.maximum(users, 0)
+        return replace(
+            self,
+            users=Vocabulary(pl.repeat("", len(users), dtype=pl.String, eager=True), "user"),
+            user_explanations=said,
+            user_items=self.user_items.take(rows),
+            people=replace(self.people, user_aspects=self.people.user_aspects.take(rows)),
+            user_times=None,
+        )
+
     def with_explanations(self, ids: list[str], texts: list[str]) -> Catalog:
         """This catalog with further explanations that nobody has said yet."""
         known_texts, new = self.texts, len(ids)
@@ -309,9 +321,7 @@ class Catalog:
         known[known] = self.user_items.holds(users[known], items[known])
         return known
 
-    def _grown_times(
-        self, new: Triplets, user: NDArray[np.int32], said: NDArray[np.int32]
-    ) -> NDArray[np.int64] | None:
+    def _grown_times(self, new: Triplets, user: NDArray[np.int32], said: NDArray[np.int32]) -> NDArray[np.int64] | None:
         """When users said what a grown catalog counts; what comes without a time was said at the end of the data."""
         if self.user_times is None:
             return None

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, Unpack
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,8 @@ from whyrank.data.ratings import ANY, Range, checked_range, on_scale
 from whyrank.data.tables import as_table
 from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import DataError
+
+Column = TypeVar("Column", NDArray[np.float32], NDArray[np.int64])
 
 if TYPE_CHECKING:
     from whyrank.data.split import Shares, Split
@@ -199,23 +201,22 @@ class Triplets:
         """These records and those of `other`, which has the same vocabularies, by user and item."""
         if not other.records:
             return self
-        entries = [
-            None if (mine := getattr(self, name)) is None or (theirs := getattr(other, name)) is None
-            else pl.concat([mine, theirs])
-            for name in ("sentences", "sources")
-        ]  # fmt: skip
-        columns = {
-            name: None if (mine := getattr(self, name)) is None or (theirs := getattr(other, name)) is None
-            else np.concatenate([mine, theirs])
-            for name in ("record_user", "record_item", "rating", "time")
-        }  # fmt: skip
         first, second = self.record_explanations, other.record_explanations
         said = CSR(
             np.concatenate([first.indptr, second.indptr[1:] + first.indptr[-1]]),
             np.concatenate([first.indices, second.indices]),
             np.concatenate([first.counts, second.counts]),
         )
-        whole = replace(self, record_explanations=said, sentences=entries[0], sources=entries[1], **columns)
+        whole = replace(
+            self,
+            record_user=np.concatenate([self.record_user, other.record_user]),
+            record_item=np.concatenate([self.record_item, other.record_item]),
+            record_explanations=said,
+            rating=_both(self.rating, other.rating),
+            time=_both(self.time, other.time),
+            sentences=_after(self.sentences, other.sentences),
+            sources=_after(self.sources, other.sources),
+        )
         return whole.take(np.lexsort((whole.record_item, whole.record_user)))
 
     def without(self, triplets: NDArray[np.bool_]) -> Triplets:
@@ -337,6 +338,14 @@ class Triplets:
             np.empty(len(self), np.int32),
         )
         return places.take(records).indices.astype(np.int64)
+
+
+def _both(one: Column | None, other: Column | None) -> Column | None:
+    return None if one is None or other is None else np.concatenate([one, other])
+
+
+def _after(one: pl.Series | None, other: pl.Series | None) -> pl.Series | None:
+    return None if one is None or other is None else pl.concat([one, other])
 
 
 class Records(NamedTuple):

@@ -122,6 +122,6 @@ def _lead(lab: Lab) -> str:
     words += [f"given settings for {', '.join(lab.configs)}"] if lab.configs else []
     tuned = " and ".join(words) or "default settings"
     return (
-        f"{counted(lab.data)}; {plural(len(lab.splits))}; {tuned}. Models learn from the whole training part; what is "
+        f"{in_words(lab.data)}; {plural(len(lab.splits))}; {tuned}. Models learn from the whole training part; what is "
         "chosen (mu, alpha, early stops) is chosen on validation; the test part is measured once. Top 10 throughout."
     )

@@ -99,8 +99,8 @@ def recent_entries(
 ) -> tuple[Ints, Floats, Longs]:  # fmt: skip
     """As `other_entries`, but the first side counts a mention of age t as 1 / sqrt(1 + t / scale).
 
-    Mention m of entry j is at times_a[starts_a[j] + m]; `times` has the time of every record. With `past`, what was
-    said after the record does not count.
+    Mention m of entry j is at times_a[starts_a[j] + m]; `times` has the time of every record. Where one of the two is
+    unknown (0), the age is `scale`. With `past`, what was said after the record does not count.
     """
     room = 0
     for r in batch:
@@ -127,6 +127,13 @@ def recent_entries(
 
 
 @inlined
+def _recent(now: int, then: int, scale: float) -> float:
+    """How much a mention counts; in floats, because the difference of two integers may not fit one."""
+    age = scale if now == 0 or then == 0 else abs(float(now) - float(then))
+    return 1 / np.sqrt(1 + age / scale)
+
+
+@inlined
 def _gather_recent(
     row: int, now: int, indptr: Longs, indices: Ints, starts: Longs, times: Longs, own_indptr: Longs, own: Ints,
     record: int, leave_out: bool, longest: int, scale: float, past: bool, numbers: Ints, counts: Floats, used: int,
@@ -143,10 +150,11 @@ def _gather_recent(
         entry = indptr[row] + (first + np.int64(j * step)) % size
         amount = 0.0
         for at in range(starts[entry], starts[entry + 1]):
-            if not past or times[at] <= now:
-                amount += 1 / np.sqrt(1 + abs(now - times[at]) / scale)
+            if not past or times[at] <= now or now == 0:
+                amount += _recent(now, times[at], scale)
         for k in range(mine, end):
-            amount -= own[k] == indices[entry]  # the record's own mention is of age 0
+            if own[k] == indices[entry]:
+                amount -= _recent(now, now, scale)
         if amount > 1e-6:
             numbers[used] = indices[entry]
             counts[used] = np.float32(amount * step)

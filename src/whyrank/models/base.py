@@ -204,7 +204,7 @@ class Model:
     def _grow(self, catalog: Catalog) -> None:
         """Make room for the users and items that a catalog has beyond the model's; some models need none."""
 
-    def at(self, users: Numbers, times: NDArray[np.int64] | None) -> tuple[Model, Numbers]:
+    def at(self, users: Numbers, times: NDArray[np.int64] | None) -> tuple[Self, Numbers]:
         """The model as it is at the times of some pairs, and its numbers for their users; most know no time."""
         return self, users
 

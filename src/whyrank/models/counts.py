@@ -26,12 +26,10 @@ Scales = NDArray[np.float64]
 SAMPLE = 2000  # validation records that decide between settings
 
 
-def held_out(
-    train: Triplets, validation: Triplets | None, *, by_time: bool = False
-) -> tuple[Triplets, Triplets]:
+def held_out(train: Triplets, validation: Triplets | None, *, by_time: bool = False) -> tuple[Triplets, Triplets]:
     """Training and validation records; a tenth of training, drawn by a fixed seed, where validation is not given.
 
-    With `by_time`, and where times are known, it is the last tenth of each user's records.
+    With `by_time`, and where times are known, it is the latest tenth.
     """
     if validation is not None and validation.records:
         return train, validation

@@ -15,7 +15,7 @@ from counts alone to what was learned.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Self
@@ -33,6 +33,7 @@ from whyrank.models.counts import EvidenceModel, held_out, list_quality, quality
 from whyrank.models.parameters import parameter, seed_parameter, values
 from whyrank.models.profile_mixture import FOLDS, MIXTURES, best_counts, counts_alone, mixture
 from whyrank.models.profile_records import (
+    Learning,
     ValidationUsers,
     comes_last,
     item_quality,
@@ -66,6 +67,11 @@ SMALL = 4000  # records to learn from, below which counts alone may be better th
 SCALES = (1 / 30, 1 / 3, 3.0, 30.0)  # of ages, in usual gaps between two records of a user
 STRONGER = (1.0, 4.0, 16.0)
 TIMELESS = (0.0, 0.0)
+AGAIN = "-again"  # ends the name of a training on all records
+ITEM_CURVE = "item_loss"
+
+Found = tuple[int, int]  # a candidate, and for how many epochs it is to be trained
+Make = Callable[[int], SoftmaxTraining]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -89,30 +95,42 @@ class Profile(EvidenceModel):
     seed: int = seed_parameter()
 
     stages: ClassVar[tuple[str, ...]] = ("reasons",)  # what is trained in turn
-    _said = None  # of a view for certain times, see `at`
 
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
         """Stage by stage, each by validation and then on all records; a monitor stops what is being trained."""
-        given = validation is not None and validation.records > 0
         checkpoint = Checkpoint(run, self.id, values(self), (train.digest(), validation.digest() if validation else ""))
-        learn, check = held_out(train, validation, by_time=self.recent)
-        whole = train.joined(check) if given else train
-        if self.refit and given:
-            self.catalog_, self.data_digest_ = Catalog.of(whole), whole.digest()
-        catalog = Catalog.of(learn, quotes=False)
-        self.recency_ = self.choose_recency(learn, check, catalog)
-        past = self.recency_[0] > 0 and comes_last(check, learn)
+        learning = self.learning(train, validation)
+        if self.refit and learning.whole is not train:
+            self.catalog_, self.data_digest_ = Catalog.of(learning.whole), learning.whole.digest()
+        self.recency_ = learning.recency
+
+        def trained(name: str, found: Found | None) -> tuple[Arrays, Found]:
+            trainer = self.trainer(name, learning, found, run)
+            run_epochs(trainer, run, checkpoint, name)
+            return trainer.learned, trainer.found
+
         for stage in self.stages:
-            trainer = self.trainer(stage, self.task(stage, learn, past), catalog, check, run)
-            run_epochs(trainer, run, checkpoint, stage)
-            learned, found = trainer.best, trainer.found
+            learned, found = trained(stage, None)
             if self.refit:
-                last = FixedTrainer(self.training(stage, self.task(stage, whole, past), found[0], run), found[1])
-                run_epochs(last, run, checkpoint, f"{stage}, all records")
-                learned = last.learned
-            if stage == "reasons" and learn.records < SMALL:
-                learned = self.mixed(whole if self.refit else learn, learned, found, past, run)
-            self.set_stage(stage, learned)
+                learned, found = trained(stage + AGAIN, found)
+            self.set_stage(stage, self.guarded(stage, learning, learned, found, run))
+
+    def learning(self, train: Triplets, validation: Triplets | None) -> Learning:
+        """What a fit to some data learns from, and how it sees time."""
+        learn, check = held_out(train, validation, by_time=self.recent)
+        whole = learn.joined(check) if learn is train and check is not train else train
+        catalog = Catalog.of(learn, quotes=False)
+        recency = np.array(TIMELESS) if check is learn else self.choose_recency(learn, check, catalog)
+        return Learning(learn, check, whole, catalog, recency, recency[0] > 0 and comes_last(check, learn))
+
+    def trainer(self, name: str, learning: Learning, found: Found | None, run: Run) -> CandidateTrainer | FixedTrainer:
+        """Of a stage by validation or, with what that has found, again on all records."""
+        stage = name.removesuffix(AGAIN)
+        task = self.task(stage, learning, learning.whole if found else learning.learn)
+        make = partial(self.training, stage, task, run)
+        return (
+            FixedTrainer(make, found, self.curve(name)) if found else self.candidates(stage, learning, make, task, run)
+        )
 
     def choose_recency(self, learn: Triplets, check: Triplets, catalog: Catalog) -> NDArray[np.float64]:
         """The scale of ages with which counts alone predict validation best (0: no ages), and the end of the data."""
@@ -133,23 +151,29 @@ class Profile(EvidenceModel):
             scores.append(max(found))
         return np.array([scales[int(np.argmax(scores))], end])
 
-    def task(self, stage: str, learn: Triplets, past: bool) -> SoftmaxTask:
-        """Predict a record's explanations from what else the user says and what else people say about the item."""
-        words = word_rows(learn.text_of(np.arange(len(learn.explanations)))) if self.words else None
-        pool, source = len(learn.explanations), reason_records(learn, float(self.recency_[0]), past)
-        return SoftmaxTask(source, learn.popularity, (pool, pool), True, words, (words, words))
+    def curve(self, name: str) -> str:
+        """What the loss of a training is called."""
+        return "loss"
 
-    def training(self, stage: str, task: SoftmaxTask, candidate: int, run: Run) -> SoftmaxTraining:
+    def most_epochs(self, name: str) -> int:
+        """Of a training by validation."""
+        return self.epochs
+
+    def task(self, stage: str, learning: Learning, part: Triplets) -> SoftmaxTask:
+        """Predict a record's explanations from what else the user says and what else people say about the item."""
+        words = word_rows(part.text_of(np.arange(len(part.explanations)))) if self.words else None
+        pool, source = len(part.explanations), reason_records(part, float(learning.recency[0]), learning.past)
+        return SoftmaxTask(source, part.popularity, (pool, pool), True, words, (words, words))
+
+    def training(self, stage: str, task: SoftmaxTask, run: Run, candidate: int) -> SoftmaxTraining:
         penalty, word_penalty = (PENALTIES if task.words is None else PENALTIES_WITH_WORDS)[candidate]
         settings = self.settings(task.source.records, run)
         return SoftmaxTraining(task, replace(settings, penalty=penalty, word_penalty=word_penalty))
 
-    def trainer(
-        self, stage: str, task: SoftmaxTask, catalog: Catalog, check: Triplets, run: Run
-    ) -> CandidateTrainer:
+    def candidates(self, stage: str, learning: Learning, make: Make, task: SoftmaxTask, run: Run) -> CandidateTrainer:
         """Every penalty for an epoch (of many records: a quarter), the best one until validation falls."""
-        sample, view = sampled(check, CHECKED), self._view(catalog)
-        view.recency_ = self.recency_
+        sample, view = sampled(learning.check, CHECKED), self._view(learning.catalog)
+        view.recency_ = learning.recency
         view, users = view.at(sample.record_user, sample.time)
 
         def measure(learned: Arrays) -> float:
@@ -157,27 +181,30 @@ class Profile(EvidenceModel):
             return list_quality(view, users, sample)
 
         return CandidateTrainer(
-            lambda candidate: self.training(stage, task, candidate, run),
+            make,
             measure,
             partial(EarlyStopping, fall=FALL),
-            self.epochs,
+            self.most_epochs(stage),
             candidates=len(PENALTIES),
             start_steps=comparison_steps(task.source.records, self.settings(task.source.records, run)),
         )
 
-    def mixed(self, whole: Triplets, learned: Arrays, found: tuple[int, int], past: bool, run: Run) -> Arrays:
+    def guarded(self, stage: str, learning: Learning, learned: Arrays, found: Found, run: Run) -> Arrays:
         """For few records: what was learned, moved towards counts alone as far as cross-validation says."""
+        whole = learning.whole if self.refit else learning.learn
+        if stage != "reasons" or whole.records >= SMALL:
+            return learned
         folds = np.random.default_rng(0).permutation(whole.records) % FOLDS
         scores = np.zeros(len(MIXTURES))
         for fold in range(FOLDS):
             learn, check = (whole.take(np.flatnonzero(part)) for part in (folds != fold, folds == fold))
             if not learn.records or not check.records:
                 continue
-            trainer = FixedTrainer(self.training("reasons", self.task("reasons", learn, past), found[0], run), found[1])
+            trainer = FixedTrainer(partial(self.training, stage, self.task(stage, learning, learn), run), found)
             while not trainer.finished:
                 trainer.epoch()
             view = self._view(Catalog.of(learn, quotes=False))
-            view.recency_, counts = self.recency_, best_counts(learn, self.factors)
+            view.recency_, counts = learning.recency, best_counts(learn, self.factors)
             for place, share in enumerate(MIXTURES):
                 view.set_stage("reasons", mixture(counts, trainer.learned, share))
                 scores[place] += quality(view, check) * check.records
@@ -210,15 +237,24 @@ class Profile(EvidenceModel):
         }
         return {**of_explanations, "strengths": (len(START),), "recency": (2,)}
 
+    def _check_restored(self) -> None:
+        scale, end = self.recency_.tolist() if self.recency_.shape == (2,) else (-1.0, 0.0)
+        if not (0 <= scale < np.inf and abs(end) < 2**63):
+            raise ValueError("recency is not a scale of ages and a time")
+        super()._check_restored()
+
     def said(self) -> CSR:
         """What users say, counted; where times matter, as it counts at the end of the data."""
-        if self._said is not None:
-            return self._said
-        scale, end = self.recency_.tolist()
-        if not scale or self.catalog_.user_times is None:
+        (scale, end), times = self.recency_.tolist(), self.catalog_.user_times
+        if not scale or times is None:
             return self.catalog_.user_explanations
         everyone = np.arange(len(self.catalog_.users), dtype=np.int32)
-        return self.kept("said", lambda: recent_counts(self.catalog_, everyone, np.full(len(everyone), end), scale))
+
+        def made() -> CSR:
+            now = max(int(end), int(times.max(initial=0)))  # what was folded in may be later
+            return recent_counts(self.catalog_, everyone, np.full(len(everyone), now), scale)
+
+        return self.kept("said", made)
 
     def at(self, users: Numbers, times: NDArray[np.int64] | None) -> tuple[Self, Numbers]:
         """A view that has a user for each pair: what that user says, as it counts at the pair's time."""
@@ -226,8 +262,9 @@ class Profile(EvidenceModel):
         if times is None or not scale or self.catalog_.user_times is None:
             return self, users
         view = copy.copy(self)
-        view._said = recent_counts(self.catalog_, users, times, scale)
-        return view, np.where(users < 0, -1, np.arange(len(users), dtype=np.int32))
+        view.catalog_ = self.catalog_.of_pairs(users, recent_counts(self.catalog_, users, times, scale))
+        view.recency_ = np.array(TIMELESS)
+        return view, np.where(users < 0, -1, np.arange(len(users))).astype(np.int32)
 
     def keys(self) -> Floats:
         return np.hstack([self.vectors_, self.bias_[:, None]])
@@ -266,37 +303,36 @@ class ProfileJ(Profile):
 
     stages: ClassVar[tuple[str, ...]] = ("reasons", "items")
 
-    def task(self, stage: str, learn: Triplets, past: bool) -> SoftmaxTask:
-        if stage == "reasons":
-            return super().task(stage, learn, past)
-        popularity = np.bincount(learn.record_item, minlength=len(learn.items))
-        return SoftmaxTask(item_records(learn), popularity, (len(popularity), 0), False)
+    def curve(self, name: str) -> str:
+        return ITEM_CURVE if name.startswith("items") else super().curve(name)
 
-    def training(self, stage: str, task: SoftmaxTask, candidate: int, run: Run) -> SoftmaxTraining:
+    def most_epochs(self, name: str) -> int:
+        return self.item_epochs if name == "items" else super().most_epochs(name)
+
+    def task(self, stage: str, learning: Learning, part: Triplets) -> SoftmaxTask:
         if stage == "reasons":
-            return super().training(stage, task, candidate, run)
+            return super().task(stage, learning, part)
+        popularity = np.bincount(part.record_item, minlength=len(part.items))
+        return SoftmaxTask(item_records(part), popularity, (len(popularity), 0), False)
+
+    def training(self, stage: str, task: SoftmaxTask, run: Run, candidate: int) -> SoftmaxTraining:
+        if stage == "reasons":
+            return super().training(stage, task, run, candidate)
         return SoftmaxTraining(task, self.item_settings(task.source.records, run))
 
-    def trainer(
-        self, stage: str, task: SoftmaxTask, catalog: Catalog, check: Triplets, run: Run
-    ) -> CandidateTrainer:
+    def candidates(self, stage: str, learning: Learning, make: Make, task: SoftmaxTask, run: Run) -> CandidateTrainer:
         """Of items one setting, until validation no longer rises."""
         if stage == "reasons":
-            return super().trainer(stage, task, catalog, check, run)
-        users = ValidationUsers.of(check.user_items)
+            return super().candidates(stage, learning, make, task, run)
+        users = ValidationUsers.of(learning.check.user_items)
 
         def measure(learned: Arrays) -> float:
-            view = self._view(catalog)
-            view.set_stage("items", learned)
+            view = self._view(learning.catalog)
+            view.set_stage(stage, learned)
             return item_quality(view, users)
 
-        return CandidateTrainer(
-            lambda candidate: self.training(stage, task, candidate, run),
-            measure,
-            partial(EarlyStopping, patience=PATIENCE),
-            self.item_epochs,
-            curve=ITEM_CURVE,
-        )
+        stopping = partial(EarlyStopping, patience=PATIENCE)
+        return CandidateTrainer(make, measure, stopping, self.most_epochs(stage), curve=self.curve(stage))
 
     def set_stage(self, stage: str, learned: Arrays) -> None:
         if stage == "reasons":

@@ -64,7 +64,9 @@ def best_counts(learn: Triplets, factors: int) -> Arrays:
     return counts_alone(learn.popularity, factors, np.array(theta))
 
 
-def _added(counts: NDArray[np.float32], share: NDArray[np.float64], strength: float, power: float) -> NDArray[np.float32]:
+def _added(
+    counts: NDArray[np.float32], share: NDArray[np.float64], strength: float, power: float
+) -> NDArray[np.float32]:
     return np.log1p(counts * (strength * np.exp(-power * share)).astype(np.float32))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
+from whyrank.data.people import UNKNOWN
 from whyrank.data.triplets import Triplets
 from whyrank.kernels.metrics import hits
 from whyrank.ranking.form import Numbers
@@ -26,6 +28,22 @@ VALIDATION_USERS = 2000  # that decide of items
 ITEMS_SEEN = 256  # of a user that stand for all in a step, so that an epoch's time grows with records only
 SAID = 2048  # of what a user or an item has said, likewise
 LAST = 0.9  # share of validation records that come after the training records of their user, where they come last
+
+
+@dataclass(frozen=True, eq=False)
+class Learning:
+    """What a fit learns from, what it chooses by, both together, and what it knows about time.
+
+    `recency` is the scale of ages (0: they do not matter) and the end of the data; with `past`, records are learned
+    from what their users said before them alone.
+    """
+
+    learn: Triplets
+    check: Triplets
+    whole: Triplets
+    catalog: Catalog  # of `learn`
+    recency: NDArray[np.float64]
+    past: bool
 
 
 class ValidationUsers(NamedTuple):
@@ -90,18 +108,20 @@ def usual_gap(learn: Triplets) -> float:
     """The median time between two records of a user that are next to each other and not of the same time; 0: none."""
     assert learn.time is not None
     order = np.lexsort((learn.time, learn.record_user))
-    user, time = learn.record_user[order], learn.time[order]
+    order = order[learn.time[order] != UNKNOWN]
+    user, time = learn.record_user[order], learn.time[order].astype(np.float64)
     gaps = np.diff(time)[(user[1:] == user[:-1]) & (time[1:] > time[:-1])]
     return float(np.median(gaps)) if len(gaps) else 0.0
 
 
 def comes_last(check: Triplets, learn: Triplets) -> bool:
-    """Whether records come after the records of their users in `learn`, nearly all of them."""
-    if check.time is None or learn.time is None or not check.records:
+    """Whether records come after the records of their users in `learn`, nearly all of them that have a time."""
+    if check.time is None or learn.time is None:
         return False
-    last = np.full(len(learn.users), np.iinfo(np.int64).min)
+    last, known = np.full(len(learn.users), np.iinfo(np.int64).min), check.time != UNKNOWN
     np.maximum.at(last, learn.record_user, learn.time)
-    return float((check.time >= last[check.record_user]).mean()) >= LAST
+    after = check.time[known] >= last[check.record_user[known]]
+    return bool(len(after)) and float(after.mean()) >= LAST
 
 
 def word_rows(texts: pl.Series, least: int = 2) -> EntryWords | None:

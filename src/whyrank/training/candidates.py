@@ -44,7 +44,7 @@ class CandidateTrainer(Trainer):
         self.leader: Candidate | None = None
 
     @property
-    def best(self) -> Arrays:
+    def learned(self) -> Arrays:
         """What was learned when validation was best."""
         assert self.leader is not None
         return self.leader.stopping.best
@@ -101,10 +101,12 @@ class CandidateTrainer(Trainer):
 
 
 class FixedTrainer(Trainer):
-    """A training for so many epochs, without a look at validation."""
+    """The training that a CandidateTrainer has found, for as many epochs, without a look at validation."""
 
-    def __init__(self, training: SoftmaxTraining, epochs: int, curve: str = "loss") -> None:
-        self.training, self.of, self.curve = training, epochs, curve
+    started = 1  # candidates
+
+    def __init__(self, make: Callable[[int], SoftmaxTraining], found: tuple[int, int], curve: str = "loss") -> None:
+        self.training, self.found, self.of, self.curve = make(found[0]), found, found[1], curve
 
     @property
     def learned(self) -> Arrays:
@@ -113,7 +115,7 @@ class FixedTrainer(Trainer):
     def epoch(self) -> Trained:
         loss = self.training.epoch()
         self.done = self.training.epochs
-        return Trained(loss, self.training.task.source.entries)
+        return Trained(loss, self.training.task.source.entries, self.found[0])
 
     def state(self) -> Arrays:
         return self.training.state()

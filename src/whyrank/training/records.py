@@ -109,11 +109,22 @@ def side_lists(
     records: NDArray[np.int64], sides: tuple[Side, Side], leave_out: bool, longest: int, recency: Recency | None
 ) -> tuple[Ints, Floats, NDArray[np.int64]]:
     """The entries of both sides of records; with `leave_out`, without the records' own."""
-    (first, second), cut = sides, (leave_out, longest)
-    other = (second.rows, *second.relation, *second.own[:2])
+    first, second = sides
     if recency is None:
-        return kernels.other_entries(records, first.rows, *first.relation, *first.own[:2], *other, *cut)
-    timed = (*first.relation[:2], recency.starts, recency.mentions, *first.own[:2])
+        return kernels.other_entries(
+            records,
+            *(first.rows, *first.relation, *first.own[:2]),
+            *(second.rows, *second.relation, *second.own[:2]),
+            leave_out,
+            longest,
+        )
     return kernels.recent_entries(
-        records, recency.times, first.rows, *timed, *other, *cut, recency.scale, recency.past
+        records,
+        recency.times,
+        *(first.rows, *first.relation[:2], recency.starts, recency.mentions, *first.own[:2]),
+        *(second.rows, *second.relation, *second.own[:2]),
+        leave_out,
+        longest,
+        recency.scale,
+        recency.past,
     )
