@@ -19,7 +19,8 @@ from whyrank.models import BPER, COUNTS, RUCF, load
 from whyrank.online.about import about
 from whyrank.online.erasure import TOMBSTONE
 from whyrank.online.forget import RECOUNTED, UNLINKED, forget, held_by_model
-from whyrank.training.checkpoint import write_arrays
+from whyrank.training import Run
+from whyrank.training.checkpoint import Checkpoint
 
 USER = "ann@example.org"
 
@@ -133,7 +134,7 @@ def test_a_mined_folder_loses_what_the_user_wrote(tmp_path: Path, unit: str) -> 
 
 def test_a_checkpoint_is_removed_and_other_files_are_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "bper.checkpoint"
-    write_arrays(file, "mark", {"values": np.zeros(3)})
+    Checkpoint(Run(checkpoint=file), "mark").save("training", {"values": np.zeros(3)})
     (erased,) = forget(USER, data=[file]).folders
     assert (erased.kind, erased.after, file.exists()) == ("checkpoint", None, False)
     (tmp_path / "reviews.csv").write_text("user,item\nann,inn\n")
