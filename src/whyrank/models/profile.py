@@ -241,6 +241,8 @@ class Profile(EvidenceModel):
         scale, end = self.recency_.tolist() if self.recency_.shape == (2,) else (-1.0, 0.0)
         if not (0 <= scale < np.inf and abs(end) < 2**63):
             raise ValueError("recency is not a scale of ages and a time")
+        if scale and self.catalog_.user_times is None:
+            raise ValueError("the times of what users say are missing")
         super()._check_restored()
 
     def said(self) -> CSR:
