@@ -127,6 +127,19 @@ def test_parts_joined_are_the_whole(method: str) -> None:
     assert split.train.joined(nothing) is split.train
 
 
+def test_what_one_part_does_not_know_is_unknown_in_both_joined() -> None:
+    whole = pl.DataFrame({"user": ["ann"] * 2, "item": ["inn", "spa"], "explanation": ["quiet"] * 2, "time": [5, 6]})
+    data = Triplets.from_frame(whole.with_columns(rating=pl.lit(4.0), sentence=pl.lit("so quiet")))
+    first, second = data.take(np.array([0])), data.take(np.array([1]))
+    both = replace(second, time=None, rating=None, sentences=None).joined(first)
+    assert both.time is not None
+    assert both.rating is not None
+    assert both.sentences is not None
+    assert both.time.tolist() == [5, 0]
+    assert np.isnan(both.rating).tolist() == [False, True]
+    assert both.sentences.to_list() == ["so quiet", None]
+
+
 # -- the model ---------------------------------------------------------------------------------------------------------
 
 

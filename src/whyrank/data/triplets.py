@@ -19,7 +19,7 @@ from whyrank.data.tables import as_table
 from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import DataError
 
-Column = TypeVar("Column", NDArray[np.float32], NDArray[np.int64])
+Number = TypeVar("Number", np.float32, np.int64)
 
 if TYPE_CHECKING:
     from whyrank.data.split import Shares, Split
@@ -198,10 +198,13 @@ class Triplets:
         )
 
     def joined(self, other: Triplets) -> Triplets:
-        """These records and those of `other`, which has the same vocabularies, by user and item."""
+        """These records and those of `other`, which has the same vocabularies, by user and item.
+
+        What only one of them has (ratings, times, sentences, sources) is unknown for the records of the other.
+        """
         if not other.records:
             return self
-        first, second = self.record_explanations, other.record_explanations
+        first, second, sizes = self.record_explanations, other.record_explanations, (self.records, other.records)
         said = CSR(
             np.concatenate([first.indptr, second.indptr[1:] + first.indptr[-1]]),
             np.concatenate([first.indices, second.indices]),
@@ -212,10 +215,10 @@ class Triplets:
             record_user=np.concatenate([self.record_user, other.record_user]),
             record_item=np.concatenate([self.record_item, other.record_item]),
             record_explanations=said,
-            rating=_both(self.rating, other.rating),
-            time=_both(self.time, other.time),
-            sentences=_after(self.sentences, other.sentences),
-            sources=_after(self.sources, other.sources),
+            rating=_both(self.rating, other.rating, sizes, np.float32(np.nan)),
+            time=_both(self.time, other.time, sizes, np.int64(0)),
+            sentences=_after(self.sentences, other.sentences, len(self), len(other)),
+            sources=_after(self.sources, other.sources, len(self), len(other)),
         )
         return whole.take(np.lexsort((whole.record_item, whole.record_user)))
 
@@ -340,12 +343,26 @@ class Triplets:
         return places.take(records).indices.astype(np.int64)
 
 
-def _both(one: Column | None, other: Column | None) -> Column | None:
-    return None if one is None or other is None else np.concatenate([one, other])
+def _both(
+    one: NDArray[Number] | None, other: NDArray[Number] | None, sizes: tuple[int, int], unknown: Number
+) -> NDArray[Number] | None:
+    """A column after another; None: neither is there."""
+    if one is None and other is None:
+        return None
+    return np.concatenate(
+        [np.full(size, unknown) if each is None else each for each, size in zip((one, other), sizes, strict=True)]
+    )
 
 
-def _after(one: pl.Series | None, other: pl.Series | None) -> pl.Series | None:
-    return None if one is None or other is None else pl.concat([one, other])
+def _after(one: pl.Series | None, other: pl.Series | None, *sizes: int) -> pl.Series | None:
+    if one is None and other is None:
+        return None
+    return pl.concat(
+        [
+            pl.repeat(None, size, dtype=pl.String, eager=True) if each is None else each.rename("")
+            for each, size in zip((one, other), sizes, strict=True)
+        ]
+    )
 
 
 class Records(NamedTuple):
