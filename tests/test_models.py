@@ -215,7 +215,7 @@ def test_validation_records_of_their_own_vocabularies_are_found_by_id(name: str,
     elsewhere = Triplets.from_frame(chosen.frame())
     assert len(elsewhere.users) < len(data.users)
     strange = pl.DataFrame({"user": ["zz", data.users.ids[0]], "item": ["inn", "inn"], "explanation": ["e", "e"]})
-    more = Triplets.from_frame(pl.concat([chosen.frame().select("user", "item", "explanation"), strange]))
+    more = Triplets.from_frame(pl.concat([chosen.frame(), strange], how="diagonal"))
     for validation in (elsewhere, more):
         found = MODELS[name]().fit(data, validation)
         for fitted in whole.fitted:

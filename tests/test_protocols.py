@@ -205,7 +205,8 @@ def test_user_and_item_popularity_worked_by_hand(tiny: Triplets) -> None:
 def test_models_without_validation_learn_from_all_of_the_training_part(split: Split) -> None:
     for model in (POP(), COUNTS(), USERPOP()):
         assert model.fit(split).data_digest_ == split.training.digest()
-    assert Profile(epochs=1).fit(split).data_digest_ == split.train.digest()
+    assert Profile(epochs=1).fit(split).data_digest_ == split.training.digest()
+    assert Profile(epochs=1, refit=False).fit(split).data_digest_ == split.train.digest()
     assert MODELS["bper"](epochs=1).fit(split).digest() == MODELS["bper"](epochs=1).fit(split.training).digest()
 
 

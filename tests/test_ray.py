@@ -391,7 +391,7 @@ def test_the_flagship_learns_from_parts_and_goes_on_after_kills(
 ) -> None:
     model = ProfileJ(factors=4, epochs=2, item_epochs=1)
     here = facts(model.fit(data).save(tmp_path / "here"))
-    plans = [fault(f"kill-{name}") for name in ("learn_epoch", "find")]
+    plans = [fault(f"kill-{name}") for name in ("learn_epoch", "finish")]
     made = fit(cluster, model, Dataset.of(data, Store.at(tmp_path / "store"), 3), tmp_path / "there")
     assert not any(plan.exists() for plan in plans)
     assert facts(made) == here

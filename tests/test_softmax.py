@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from whyrank import Profile, Triplets
 from whyrank.kernels.lanes import LANES
-from whyrank.models.profile import comparison_steps, item_records, reason_records
+from whyrank.models.profile import comparison_steps
+from whyrank.models.profile_records import item_records, reason_records
 from whyrank.training import Run
 from whyrank.training.softmax import SoftmaxSettings, SoftmaxTask, SoftmaxTraining
 
@@ -18,7 +19,8 @@ FACTORS = 5  # both sides are ten columns: one group of lanes and a rest
 
 
 def task_of(data: Triplets) -> SoftmaxTask:
-    return Profile().task(reason_records(data), data.popularity, None)
+    pool = len(data.explanations)
+    return SoftmaxTask(reason_records(data), data.popularity, (pool, pool), True)
 
 
 @pytest.fixture
@@ -153,7 +155,7 @@ def test_batches_grow_with_the_data(records: int, batch: int) -> None:
 
 
 def test_some_items_stand_for_all_of_a_user_with_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whyrank.models.profile.ITEMS_SEEN", 50)
+    monkeypatch.setattr("whyrank.models.profile_records.ITEMS_SEEN", 50)
     rows = {"user": ["one"] * 400 + ["two"] * 40, "item": [f"i{n:03d}" for n in (*range(400), *range(40))]}
     data = Triplets.from_frame(pl.DataFrame({**rows, "explanation": ["e"] * 440}))
     lists = item_records(data).of(np.arange(data.records))

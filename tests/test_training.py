@@ -174,7 +174,7 @@ def test_every_trainer_is_interrupted_stopped_and_resumed_alike(
     undisturbed = make().fit(data, run=Run(monitors=(whole,)))
     seen, told = ([(e.candidate, e.number, e.loss) for e in w] for w in (first.epochs + second.epochs, whole.epochs))
     assert first.epochs[-1].number == 2
-    assert seen == told
+    assert sorted(seen) == sorted(told)  # a stopped stage goes on after the next one has begun
     for name in type(resumed).fitted:
         assert np.array_equal(getattr(resumed, f"{name}_"), getattr(undisturbed, f"{name}_")), name
 

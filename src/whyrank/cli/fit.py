@@ -188,7 +188,7 @@ def fit_on_cluster(
     place = Store.at(f"{store}/whyrank-{output.name}" if store else output.parent / f".{output.name}.ray")
     with sole_writer(output), connect(address) as cluster, progress(json) as bar:
         cluster.require_cpus(threads or 1)
-        validation = None
+        validation = whole = None
         if is_parquet_folder(data):
             parts = ingest(cluster, data, place, max(PARTS, cluster.cpus), parse_columns(columns))
         elif is_split(data):
@@ -196,10 +196,11 @@ def fit_on_cluster(
             parts = put_data(learned, place)
             if held is not None and held.records:
                 validation = put_data(held, Store(f"{place.url}/validation"))
+                whole = put_data(learned.joined(held), Store(f"{place.url}/whole"))
         else:
             parts = put_data(read_data(data, columns, on_error, number), place)
         run = Run(threads=threads, monitors=(bar_monitor(bar, model.id), history), resume=resume)
-        fit(cluster, model, parts, output, run, validation=validation)
+        fit(cluster, model, parts, output, run, validation=validation, whole=whole)
         if history.rows:
             add_report(output, {"training": history.rows})
     place.remove()

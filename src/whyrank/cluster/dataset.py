@@ -16,6 +16,7 @@ from whyrank.cluster.store import Arrays, Store
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
+from whyrank.data.vocabulary import Vocabulary
 
 Side = Literal["user", "item"]
 FOLDER = "data"
@@ -85,6 +86,27 @@ class Dataset:
         return (
             self.store.read_table(f"{FOLDER}/{vocabulary}-{number:05d}")
             for number in range(self.vocabulary_parts[vocabulary])
+        )
+
+    def read(self) -> Triplets:
+        """The triplets again, on a machine that has memory for them: without ratings, sentences and aspects."""
+        parts = [self.part("user", number) for number in range(self.parts)]
+        entries = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        order = np.argsort(entries["record"], kind="stable")
+        entries = {name: array[order] for name, array in entries.items()}
+        starts = np.flatnonzero(changes(entries["record"]))
+        tables = {name: pl.concat(list(self.ids(name)), how="diagonal") for name in VOCABULARIES}
+        pool = tables["explanations"]
+        said = CSR(np.append(starts, len(order)), entries["explanation"], np.ones(len(order), np.int32))
+        return Triplets(
+            users=Vocabulary(tables["users"]["id"], "user"),
+            items=Vocabulary(tables["items"]["id"], "item"),
+            explanations=Vocabulary(pool["id"], "explanation"),
+            record_user=entries["user"][starts],
+            record_item=entries["item"][starts],
+            record_explanations=said,
+            texts=pool["text"] if "text" in pool.columns else None,
+            time=entries["time"][starts] if "time" in entries else None,
         )
 
     def save(self) -> Dataset:

@@ -40,7 +40,11 @@ def write_model(cluster: Cluster, model: Model, data: Dataset, learned: Mapping[
     arrays |= {f"catalog.{name}": array for name, array in found.items() if name == "rating_range"}
     for name in RELATIONS:
         arrays |= {f"catalog.{name}.{part}": chunks for part, chunks in _relation(cluster, data, name).items()}
-    arrays |= _people(cluster, data)
+    timed = all(cluster.gather([cluster.submit(has_times, data, number) for number in range(data.parts)]))
+    arrays |= _people(cluster, data, timed)
+    if timed:
+        moments = (times_part(data, number) for number in range(data.parts))
+        arrays["catalog.user_times"] = Chunks((data.triplets,), np.dtype(np.int64), moments)
     arrays |= {f"model.{name}": array for name, array in learned.items()}
     facts = model.facts(data.digest, data.vocabulary_digests)
     with TemporaryDirectory(prefix=".ids-", dir=_existing(path.parent)) as folder:
@@ -84,13 +88,13 @@ def _tables(data: Dataset, folder: Path) -> dict[str, pl.DataFrame | pl.LazyFram
     return tables | {name: data.store.read_table(f"{FOLDER}/{name}") for name in data.tables or ()}
 
 
-def _people(cluster: Cluster, data: Dataset) -> dict[str, Array]:
+def _people(cluster: Cluster, data: Dataset, timed: bool) -> dict[str, Array]:
     """What is counted by people, as `People.arrays` has it."""
     arrays: dict[str, Array] = {}
     if data.tables is not None:
         arrays |= {f"catalog.people.{name}": array for name, array in data.store.read(f"{FOLDER}/people").items()}
     parts = range(data.parts)
-    if any(cluster.gather([cluster.submit(has_times, data, number) for number in parts])):
+    if timed:
         sizes = [cluster.submit(relation_size, data, "item_explanations", number) for number in parts]
         pieces = (latest_part(data, number) for number in parts)
         arrays["catalog.people.latest"] = Chunks((sum(cluster.gather(sizes)),), np.dtype(np.int64), pieces)
@@ -99,6 +103,12 @@ def _people(cluster: Cluster, data: Dataset) -> dict[str, Array]:
 
 def has_times(data: Dataset, number: int) -> bool:
     return "time" in data.part("item", number)
+
+
+def times_part(data: Dataset, number: int) -> NDArray[np.int64]:
+    """When the users of a part said what they say, as `Triplets.user_times` has it."""
+    part = data.part("user", number)
+    return part["time"][np.lexsort((part["time"], part["explanation"], part["user"]))]
 
 
 def latest_part(data: Dataset, number: int) -> NDArray[np.int64]:

@@ -32,17 +32,19 @@ def fit(
     run: Run | None = None,
     *,
     validation: Dataset | None = None,
+    whole: Dataset | None = None,
 ) -> Path:
     """Fit a model and write its folder: the one that fitting and saving here would write.
 
-    `validation` has the numbers of `data`, as the parts of a split do. States of factor models are saved every
+    `validation` has the numbers of `data`, as the parts of a split do, and `whole` is both, for models that learn from
+    both in the end. States of factor models are saved every
     `run.checkpoint_seconds`; those of Profile after every epoch.
     """
     parameters.check(model)
     run = run or Run()
     cluster.require_cpus(run.threads or 1)
     if isinstance(model, Profile):
-        return fit_profile(cluster, model, data, output, run, validation)
+        return fit_profile(cluster, model, data, output, run, validation, whole)
     if not isinstance(model, FactorModel) or model.solver != "blocks":
         raise ParameterError(f"{model.id} with these settings does not train in blocks; leave out --ray")
     tables = model.tables(data)  # type: ignore[arg-type]  # asks for sizes only

@@ -10,8 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from whyrank.cluster.fit import PARTS, passes_of
-from whyrank.cluster.records import BATCHES
+from whyrank.cluster.fit import passes_of
 from whyrank.data.triplets import Triplets
 from whyrank.models import BPER, COUNTS, BPERPlus, Model, Profile, ProfileJ
 from whyrank.models.counts import SAMPLE as CHECKED
@@ -198,39 +197,43 @@ def _engine(model: FactorModel, sizes: DataSizes, machines: int, cores: int) -> 
 
 
 def _profile(model: Profile, sizes: DataSizes, machines: int, cores: int) -> Plan:
-    """The stages in turn; epochs that validation may save are not saved here."""
+    """The stages in turn; epochs that validation may save are not saved here.
+
+    On a cluster one machine learns, and an epoch is a task that reads a state and writes the next one.
+    """
     settings = model.settings(sizes.records, Run())
     steps = math.ceil(sizes.records / settings.batch)
     per_epoch = _softmax_seconds(sizes, settings, sizes.explanations, sizes.entries)
-    epochs, compared = model.epochs + len(PENALTIES) - 1, min(1.0, comparison_steps(sizes.records, settings) / steps)
-    seconds = (model.epochs + (len(PENALTIES) - 1) * compared) * per_epoch
+    again = 1 + model.refit
+    compared = min(1.0, comparison_steps(sizes.records, settings) / steps)
+    epochs = again * model.epochs + len(PENALTIES) - 1
+    seconds = (again * model.epochs + (len(PENALTIES) - 1) * compared) * per_epoch
     rows = 4 * model.factors * sizes.explanations
     if isinstance(model, ProfileJ):
         settings, seen = model.item_settings(sizes.records, Run()), sizes.records / max(sizes.users, 1)
-        seconds += model.item_epochs * _softmax_seconds(sizes, settings, sizes.items, seen)
-        epochs, rows = epochs + model.item_epochs, rows + 2 * settings.factors * sizes.items
+        seconds += again * model.item_epochs * _softmax_seconds(sizes, settings, sizes.items, seen)
+        epochs, rows = epochs + again * model.item_epochs, rows + 2 * settings.factors * sizes.items
     table_bytes, threads = 4 * rows, min(cores, MOST_PARTS)
-    handed = int(sizes.records * (2 * sizes.entries * 8 + 16))
-    tasks = math.ceil(steps / BATCHES) * (2 * max(PARTS, machines * cores) + 1)
-    moved = handed * (machines - 1) / machines
-    held = sizes.triplets * 2 * POSITIVE[1] / machines
+    here_bytes = TABLES * table_bytes + sizes.triplets * REMEMBERED
+    handed = 2 * TABLES * table_bytes
+    moved = handed if machines > 1 else 0
     return Plan(
         model=model.id,
         epochs=epochs,
         machines=machines,
         cores=cores,
         here_seconds=seconds / threads,
-        here_bytes=TABLES * table_bytes + sizes.triplets * REMEMBERED,
+        here_bytes=here_bytes,
         here_limit=f"softmax steps, one after the other, each by at most {MOST_PARTS} cores",
         table_bytes=table_bytes,
         on_cluster=True,
-        machine_bytes=int(TABLES * table_bytes + 8 * sizes.records + held),
-        tasks=tasks,
+        machine_bytes=here_bytes,
+        tasks=1,
         handed_bytes=handed,
-        moved_bytes=int(moved),
-        update_seconds=seconds / epochs,
-        copy_seconds=handed / COPIED / (machines * cores),
-        driver_seconds=tasks * TASK,
+        moved_bytes=moved,
+        update_seconds=seconds / threads / epochs,
+        copy_seconds=handed / COPIED,
+        driver_seconds=TASK,
         network_seconds=moved / NETWORK,
     )
 

@@ -1,56 +1,60 @@
-"""The flagship on a cluster: records are found part by part and come to the machine that has the parameters.
+"""The flagship on a cluster: one machine reads all parts and learns, an epoch at a time, with its state in the store.
 
-Those belong to explanations (and to items, where they are ranked), so one machine holds them, an epoch at a time; its
-state is then in the store.
+What is learned belongs to explanations (and to items, where they are ranked), and every step needs the one before it:
+other machines could only hand over records, which costs more than reading them once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import polars as pl
-from numpy.typing import NDArray
-
 from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.export import write_model
-from whyrank.cluster.held_out import Holdout, hold_out
-from whyrank.cluster.records import Streamed
 from whyrank.cluster.session import Cluster, here, retried
 from whyrank.cluster.store import Arrays, Store
-from whyrank.data.catalog import Catalog
-from whyrank.data.csr import CSR
-from whyrank.data.people import People
-from whyrank.data.triplets import Triplets
-from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ArtifactError
 from whyrank.experiments.cache import digest
 from whyrank.models import model_class
 from whyrank.models.parameters import values
-from whyrank.models.profile import Profile, ProfileJ, ValidationUsers, item_task, word_rows
+from whyrank.models.profile import AGAIN, Found, Profile
+from whyrank.models.profile_records import Learning
 from whyrank.training import Run
-from whyrank.training.candidates import CandidateTrainer
-from whyrank.training.checkpoint import Checkpoint, part_of
+from whyrank.training.candidates import CandidateTrainer, FixedTrainer
+from whyrank.training.checkpoint import Checkpoint
 from whyrank.training.loop import Trained, Trainer, run_epochs
 
 FOLDER = "profile"
-FORMAT = 3  # of states in a store
+FORMAT = 4  # of states in a store
 
 
 @dataclass(frozen=True, eq=False)
 class ProfileJob:
-    """Which model learns from what."""
+    """Which model learns from what; equal where `mark` and the store are."""
 
-    holdout: Holdout
+    data: Dataset
+    validation: Dataset | None
     model: str
     parameters: dict[str, Any]
     threads: int
 
     @property
     def store(self) -> Store:
-        return self.holdout.whole.store
+        return self.data.store
+
+    @property
+    def mark(self) -> str:
+        """A hash of what the result depends on."""
+        digests = {"data": self.data.digest, "validation": self.validation.digest if self.validation else ""}
+        return digest({"format": FORMAT, "model": self.model, "parameters": self.parameters, **digests})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ProfileJob) and (self.store.url, self.mark) == (other.store.url, other.mark)
+
+    def __hash__(self) -> int:
+        return hash((self.store.url, self.mark))
 
     def new_model(self) -> Profile:
         model = model_class(self.model)(**self.parameters)
@@ -58,17 +62,22 @@ class ProfileJob:
         model._forget()
         return model
 
-    def epochs(self, stage: str) -> int:
-        return int(self.parameters["item_epochs" if stage == "items" else "epochs"])
-
 
 class StageTrainer(Trainer):
-    """A stage whose every epoch is a task of the cluster; its state is in the store, and named by a manifest."""
+    """A training whose every epoch is a task of the cluster; its state is in the store, and named by a manifest."""
 
-    def __init__(self, cluster: Cluster, job: ProfileJob, stage: str, manifest: dict[str, Any]) -> None:
-        self.cluster, self.job, self.stage, self.manifest = cluster, job, stage, manifest
-        self.curve, self.of = "item_loss" if stage == "items" else "loss", job.epochs(stage)
-        self.saved: dict[str, Any] = manifest["stages"].get(stage, {"name": None, "done": 0})
+    def __init__(
+        self, cluster: Cluster, job: ProfileJob, name: str, found: Found | None, manifest: dict[str, Any]
+    ) -> None:
+        self.cluster, self.job, self.name, self.earlier, self.manifest = cluster, job, name, found, manifest
+        model = job.new_model()
+        self.curve, self.of = model.curve(name), found[1] if found else model.most_epochs(name)
+        self.saved: dict[str, Any] = manifest["stages"].get(name, {"name": None, "done": 0})
+
+    @property
+    def found(self) -> Found:
+        candidate, epochs = self.saved["found"]
+        return candidate, epochs
 
     @property
     def done(self) -> int:  # type: ignore[override]
@@ -76,6 +85,8 @@ class StageTrainer(Trainer):
 
     @property
     def finished(self) -> bool:
+        if self.earlier:  # what it was stopped at may be less than what there is to do
+            return self.done >= self.of
         return bool(self.saved.get("finished", False))
 
     @property
@@ -84,12 +95,9 @@ class StageTrainer(Trainer):
 
     def epoch(self) -> Trained | None:
         before, job = self.saved["name"], self.job
-        submit = self.cluster.submit
-        found = retried(
-            lambda: self.cluster.gather([submit(learn_epoch, job, self.stage, before, cpus=job.threads)])[0]
-        )
-        self.saved, trained = found
-        self.manifest["stages"][self.stage] = self.saved
+        work = (learn_epoch, job, self.name, self.earlier, before)
+        self.saved, trained = retried(lambda: self.cluster.gather([self.cluster.submit(*work, cpus=job.threads)])[0])
+        self.manifest["stages"][self.name] = self.saved
         job.store.write_document(f"{FOLDER}/manifest", self.manifest)
         if before is not None:
             job.store.remove(f"{before}.safetensors")
@@ -103,102 +111,73 @@ class StageTrainer(Trainer):
 
 
 def fit_profile(
-    cluster: Cluster, model: Profile, data: Dataset, output: Path, run: Run, validation: Dataset | None
+    cluster: Cluster,
+    model: Profile,
+    data: Dataset,
+    output: Path,
+    run: Run,
+    validation: Dataset | None,
+    whole: Dataset | None,
 ) -> Path:
     """Fit and save as `Model.fit` and `Model.save` would; `run.resume` goes on after the last epoch in the store."""
-    digests = {"data": data.digest, "validation": validation.digest if validation else ""}
-    mark = digest({"format": FORMAT, "model": model.id, "parameters": values(model), **digests})
-    manifest = (data.store.read_document(f"{FOLDER}/manifest") if run.resume else None) or {"mark": mark, "stages": {}}
-    if manifest["mark"] != mark:
+    job = ProfileJob(data, validation, model.id, dict(values(model)), run.threads or 1)
+    manifest = (data.store.read_document(f"{FOLDER}/manifest") if run.resume else None) or {
+        "mark": job.mark,
+        "stages": {},
+    }
+    if manifest["mark"] != job.mark:
         raise ArtifactError(f"{data.store.url}: belongs to other data or settings; remove it or leave out --resume")
-    holdout = retried(lambda: hold_out(cluster, data, validation))
-    job = ProfileJob(holdout, model.id, dict(values(model)), run.threads or 1)
     for stage in model.stages:
-        run_epochs(StageTrainer(cluster, job, stage, manifest), run, Checkpoint(Run()), stage)
-    ends = {stage: saved["name"] for stage, saved in manifest["stages"].items()}
-    cluster.gather([cluster.submit(finish, job, ends, output.resolve())])
+        found = None
+        for name in (stage, stage + AGAIN)[: 1 + model.refit]:
+            trainer = StageTrainer(cluster, job, name, found, manifest)
+            run_epochs(trainer, run, Checkpoint(Run()), name)
+            found = trainer.found
+    written = whole if whole is not None and model.refit else data
+    retried(lambda: cluster.gather([cluster.submit(finish, job, manifest["stages"], written, output.resolve())]))
     return output
 
 
 # -- what machines do --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class SomeUsers(Catalog):
-    """Rows of a few users and items, and how popular all items are."""
-
-    users_of_items: NDArray[np.int64]
-
-    @property
-    def item_popularity(self) -> NDArray[np.int64]:
-        return self.users_of_items
+@lru_cache(maxsize=1)
+def learning_of(job: ProfileJob) -> Learning:
+    """What a job learns from; a process that learns for several epochs reads it once."""
+    validation = job.validation.read() if job.validation else None
+    train = job.data.read()
+    return job.new_model().learning(train, validation and validation.renumbered(train))
 
 
-def learn_epoch(job: ProfileJob, stage: str, before: str | None) -> tuple[dict[str, Any], Trained | None]:
-    """What a stage's trainer does next; the name of its state, where it is, and what there is to report."""
-    trainer = trainer_of(job, stage)
-    if before is not None:
-        trainer.restore(job.store.read(before))
+def trainer_of(job: ProfileJob, name: str, found: Found | None, state: str | None) -> CandidateTrainer | FixedTrainer:
+    """A trainer as it was when its state was written."""
+    trainer = job.new_model().trainer(name, learning_of(job), found, Run(threads=job.threads))
+    if state is not None:
+        trainer.restore(job.store.read(state))
+    return trainer
+
+
+def learn_epoch(
+    job: ProfileJob, name: str, found: Found | None, before: str | None
+) -> tuple[dict[str, Any], Trained | None]:
+    """What a trainer does next; the name of its state, where it is, and what there is to report."""
+    trainer = trainer_of(job, name, found, before)
     trained = trainer.epoch()
-    name = f"{FOLDER}/{stage}-{trainer.started}-{trainer.done:04d}"
-    job.store.write(name, trainer.state())
-    return {"name": name, "done": trainer.done, "finished": trainer.finished, "may_stop": trainer.may_stop}, trained
+    state = f"{FOLDER}/{name}-{trainer.started}-{trainer.done:04d}"
+    job.store.write(state, trainer.state())
+    facts = {"name": state, "done": trainer.done, "finished": trainer.finished, "may_stop": trainer.may_stop}
+    return facts | {"found": trainer.found}, trained
 
 
-def finish(job: ProfileJob, ends: dict[str, str], output: Path) -> None:
-    """Save the model with the best state of every stage."""
-    model = job.new_model()
-    for stage, name in ends.items():
-        model.set_stage(stage, part_of(job.store.read(name), "best"))
+def finish(job: ProfileJob, stages: dict[str, Any], data: Dataset, output: Path) -> None:
+    """Save the model with what every stage has learned at last."""
+    model, learning = job.new_model(), learning_of(job)
+    model.recency_ = learning.recency
+    for stage in model.stages:
+        found = tuple(stages[stage]["found"]) if model.refit else None
+        last = stages[stage + AGAIN if model.refit else stage]
+        trainer = trainer_of(job, stage + AGAIN if model.refit else stage, found, last["name"])
+        guarded = model.guarded(stage, learning, trainer.learned, trainer.found, Run(threads=job.threads))
+        model.set_stage(stage, guarded)
     learned = {name: getattr(model, f"{name}_") for name in model.fitted}
-    write_model(here(), model, job.holdout.whole, learned, output)
-
-
-def trainer_of(job: ProfileJob, stage: str) -> CandidateTrainer:
-    """A stage's trainer, as `Profile.trainer` makes it of triplets."""
-    holdout, model = job.holdout, job.new_model()
-    check, counts = holdout.check(stage), holdout.counts()
-    source, run = Streamed.of(here(), holdout.learn, stage), Run(threads=job.threads)
-    explanations = pl.concat(list(holdout.whole.ids("explanations")), how="diagonal")
-    texts = explanations["text" if "text" in explanations.columns else "id"]
-    known = {side: _relation(check, side) for side in ("user", "item") if f"{side}.indptr" in check}
-    catalog = _catalog(known, explanations["id"], texts, counts)
-    relevant = CSR(check["indptr"], check["indices"], check["indices"])
-    if stage == "items":
-        assert isinstance(model, ProfileJ)
-        users = ValidationUsers(np.arange(len(catalog.users), dtype=np.int32), relevant)
-        return model.item_trainer(item_task(source, counts["records"]), catalog, users, run)
-    words = word_rows(texts) if model.words else None
-    records = Triplets(catalog.users, catalog.items, catalog.explanations, check["user"], check["item"], relevant)
-    return model.reason_trainer(model.task(source, counts["popularity"], words), catalog, records, run)
-
-
-def _relation(arrays: Arrays, side: str) -> CSR:
-    return CSR(*(arrays[f"{side}.{name}"] for name in CSR._fields))
-
-
-def _catalog(known: dict[str, CSR], ids: pl.Series, texts: pl.Series, counts: Arrays) -> Catalog:
-    """What is known of those that validation asks for: of users what they say or, where items are ranked, have."""
-    nothing = CSR(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
-    users, of_items = known["user"], known.get("item")
-    ranks_items = of_items is None
-    return SomeUsers(
-        users=_unnamed(users.rows),
-        items=_unnamed(len(counts["users"]) if of_items is None else of_items.rows),
-        explanations=Vocabulary(ids, "explanation"),
-        texts=texts,
-        popularity=counts["popularity"],
-        mean_rating=np.full(len(ids), np.nan, np.float32),
-        user_explanations=nothing if ranks_items else users,
-        item_explanations=of_items or nothing,
-        user_items=users if ranks_items else nothing,
-        aspects=Vocabulary.of([], "aspect"),
-        aspect=np.full(len(ids), -1, np.int32),
-        polarity=None,
-        people=People.restore(of_items or nothing, users.rows),
-        users_of_items=counts["users"],
-    )
-
-
-def _unnamed(count: int) -> Vocabulary:
-    return Vocabulary(pl.repeat("", count, dtype=pl.String, eager=True))
+    write_model(here(), model, data, learned, output)

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, Unpack
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,8 @@ from whyrank.data.ratings import ANY, Range, checked_range, on_scale
 from whyrank.data.tables import as_table
 from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import DataError
+
+Number = TypeVar("Number", np.float32, np.int64)
 
 if TYPE_CHECKING:
     from whyrank.data.split import Shares, Split
@@ -138,6 +140,14 @@ class Triplets:
         return CSR.from_pairs(self.user, self.explanation, len(self.users), len(self.explanations))
 
     @cached_property
+    def user_times(self) -> NDArray[np.int64] | None:
+        """When the user said it, for every mention that `user_explanations` counts, in its order and then rising."""
+        if self.time is None:
+            return None
+        times = self.time[self.record_explanations.rows_of_entries()]
+        return times[np.lexsort((times, self.explanation, self.user))]
+
+    @cached_property
     def item_explanations(self) -> CSR:
         """E_i, with the number of records of the item that hold the explanation."""
         return CSR.from_pairs(self.item, self.explanation, len(self.items), len(self.explanations))
@@ -186,6 +196,31 @@ class Triplets:
             sentences=None if self.sentences is None or entries is None else self.sentences.gather(entries),
             sources=None if self.sources is None or entries is None else self.sources.gather(entries),
         )
+
+    def joined(self, other: Triplets) -> Triplets:
+        """These records and those of `other`, which has the same vocabularies, by user and item.
+
+        What only one of them has (ratings, times, sentences, sources) is unknown for the records of the other.
+        """
+        if not other.records:
+            return self
+        first, second, sizes = self.record_explanations, other.record_explanations, (self.records, other.records)
+        said = CSR(
+            np.concatenate([first.indptr, second.indptr[1:] + first.indptr[-1]]),
+            np.concatenate([first.indices, second.indices]),
+            np.concatenate([first.counts, second.counts]),
+        )
+        whole = replace(
+            self,
+            record_user=np.concatenate([self.record_user, other.record_user]),
+            record_item=np.concatenate([self.record_item, other.record_item]),
+            record_explanations=said,
+            rating=_both(self.rating, other.rating, sizes, np.float32(np.nan)),
+            time=_both(self.time, other.time, sizes, np.int64(0)),
+            sentences=_after(self.sentences, other.sentences, len(self), len(other)),
+            sources=_after(self.sources, other.sources, len(self), len(other)),
+        )
+        return whole.take(np.lexsort((whole.record_item, whole.record_user)))
 
     def without(self, triplets: NDArray[np.bool_]) -> Triplets:
         """All but the marked triplets; records of which nothing is left go, too."""
@@ -306,6 +341,28 @@ class Triplets:
             np.empty(len(self), np.int32),
         )
         return places.take(records).indices.astype(np.int64)
+
+
+def _both(
+    one: NDArray[Number] | None, other: NDArray[Number] | None, sizes: tuple[int, int], unknown: Number
+) -> NDArray[Number] | None:
+    """A column after another; None: neither is there."""
+    if one is None and other is None:
+        return None
+    return np.concatenate(
+        [np.full(size, unknown) if each is None else each for each, size in zip((one, other), sizes, strict=True)]
+    )
+
+
+def _after(one: pl.Series | None, other: pl.Series | None, *sizes: int) -> pl.Series | None:
+    if one is None and other is None:
+        return None
+    return pl.concat(
+        [
+            pl.repeat(None, size, dtype=pl.String, eager=True) if each is None else each.rename("")
+            for each, size in zip((one, other), sizes, strict=True)
+        ]
+    )
 
 
 class Records(NamedTuple):

@@ -108,7 +108,8 @@ def evaluate(
         measured, among = of_model(model, whole, candidates)
     users, found_items, relevant = in_terms_of(model, measured.test)
     begin = time.perf_counter()
-    ranked = rank(model, users, found_items, k, Options.plain(**options), threads, among).numbers
+    then, asking = model.at(users, measured.test.time)
+    ranked = rank(then, asking, found_items, k, Options.plain(**options), threads, among).numbers
     per_pair = per_list(padded(ranked, k), relevant)
     explanation = {name: float(values.mean()) for name, values in per_pair.items()}
     recommendation = on_recommended = per_user = None

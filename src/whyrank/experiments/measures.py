@@ -62,7 +62,8 @@ def lists(
     among: CSR | None = None,
 ) -> NDArray[np.int32]:
     """The top K of every record, -1 where there are fewer."""
-    found = rank(model, part.record_user, part.record_item, K, options or Options.plain(), threads, among).numbers
+    then, users = model.at(part.record_user, part.time)
+    found = rank(then, users, part.record_item, K, options or Options.plain(), threads, among).numbers
     return np.pad(found, ((0, 0), (0, K - found.shape[1])), constant_values=-1)
 
 
@@ -114,7 +115,8 @@ def ask_unknown(model: Model, split: Split, threads: int | None) -> Result:
     sides = {"user": (nobody, test.record_item), "item": (test.record_user, nobody), "both": (nobody, nobody)}
     facts = {}
     for side, (users, items) in sides.items():
-        found = rank(model, users, items, K, threads=threads).numbers
+        then, asking = model.at(users, test.time)
+        found = rank(then, asking, items, K, threads=threads).numbers
         values = per_list(found, test.record_explanations)
         facts[side] = {name: float(each.mean()) for name, each in values.items()}
     return Result(facts)

@@ -77,7 +77,8 @@ def strata(model: Model, test: Triplets, k: int, threads: int | None) -> list[Ro
     of_pool = popularity_strata(popularity)
     unknown = np.full(max(int(relevant.indices.max(initial=-1)) + 1 - len(of_pool), 0), 2)
     of_all, count = np.concatenate([of_pool, unknown]), int(of_pool.max()) + 1
-    lists = padded(rank(model, users, items, k, threads=threads).numbers, k)
+    then, asking = model.at(users, test.time)
+    lists = padded(rank(then, asking, items, k, threads=threads).numbers, k)
     figures = by_explanation(lists, relevant, of_all, count)
     said, pair = of_all[relevant.indices], relevant.rows_of_entries()
     rows: list[Row] = []

@@ -23,6 +23,7 @@ from whyrank.experiments.spaces import Space, check_sampler
 from whyrank.experiments.workers import Workers
 from whyrank.models import Model, model_class
 from whyrank.models.factors import FactorModel
+from whyrank.models.profile import Profile
 from whyrank.render import csv_table
 from whyrank.training import Epoch, Monitor, Run, Storage
 from whyrank.version import __version__
@@ -217,6 +218,8 @@ class _Search:
         if self.looks:
             parameters["epochs"] = self.looks[-1]
         model = self.kind(**parameters)
+        if isinstance(model, Profile):
+            model.refit = False  # it is measured on validation, and must not have learned from it
         watch = Watch(model, self.split, self.looks, None if self.joint else trial, self.threads, self.candidates)
         try:
             model.fit(self.split.train, self.split.validation, Run(threads=self.threads, monitors=(watch,)))

@@ -91,6 +91,78 @@ def _gather(
 
 
 @kernel
+def recent_entries(
+    batch: Longs, times: Longs,
+    row_a: Ints, indptr_a: Longs, indices_a: Ints, starts_a: Longs, times_a: Longs, own_indptr_a: Longs, own_a: Ints,
+    row_b: Ints, indptr_b: Longs, indices_b: Ints, counts_b: Ints, own_indptr_b: Longs, own_b: Ints,
+    leave_out: bool, longest: int, scale: float, past: bool,
+) -> tuple[Ints, Floats, Longs]:  # fmt: skip
+    """As `other_entries`, but the first side counts a mention of age t as 1 / sqrt(1 + t / scale).
+
+    Mention m of entry j is at times_a[starts_a[j] + m]; `times` has the time of every record. Where one of the two is
+    unknown (0), the age is `scale`. With `past`, what was said after the record does not count.
+    """
+    room = 0
+    for r in batch:
+        if row_a[r] >= 0:
+            room += min(indptr_a[row_a[r] + 1] - indptr_a[row_a[r]], longest)
+        if row_b[r] >= 0:
+            room += min(indptr_b[row_b[r] + 1] - indptr_b[row_b[r]], longest)
+    numbers = np.empty(room, np.int32)
+    counts = np.empty(room, np.float32)
+    places = np.zeros(2 * len(batch) + 1, np.int64)
+    used = 0
+    for k in range(len(batch)):
+        r = batch[k]
+        used = _gather_recent(
+            row_a[r], times[r], indptr_a, indices_a, starts_a, times_a, own_indptr_a, own_a, r, leave_out, longest,
+            scale, past, numbers, counts, used,
+        )  # fmt: skip
+        places[2 * k + 1] = used
+        used = _gather(
+            row_b[r], indptr_b, indices_b, counts_b, own_indptr_b, own_b, r, leave_out, longest, numbers, counts, used
+        )
+        places[2 * k + 2] = used
+    return numbers[:used], counts[:used], places
+
+
+@inlined
+def _recent(now: int, then: int, scale: float) -> float:
+    """How much a mention counts; in floats, because the difference of two integers may not fit one."""
+    age = scale if now == 0 or then == 0 else abs(float(now) - float(then))
+    return 1 / np.sqrt(1 + age / scale)
+
+
+@inlined
+def _gather_recent(
+    row: int, now: int, indptr: Longs, indices: Ints, starts: Longs, times: Longs, own_indptr: Longs, own: Ints,
+    record: int, leave_out: bool, longest: int, scale: float, past: bool, numbers: Ints, counts: Floats, used: int,
+) -> int:  # fmt: skip
+    if row < 0:
+        return used
+    mine, end = (own_indptr[record], own_indptr[record + 1]) if leave_out else (np.int64(0), np.int64(0))
+    size = indptr[row + 1] - indptr[row]
+    step = max(size / longest, 1.0)
+    first = np.int64(0)
+    if size > longest:
+        first = np.int64(below(draw(SAMPLE, own[mine] if mine < end else 0), size))
+    for j in range(min(size, longest)):
+        entry = indptr[row] + (first + np.int64(j * step)) % size
+        amount = 0.0
+        for at in range(starts[entry], starts[entry + 1]):
+            if not past or times[at] <= now or now == 0:
+                amount += _recent(now, times[at], scale)
+        for k in range(mine, end):
+            if own[k] == indices[entry]:
+                amount -= _recent(now, now, scale)
+        if amount > 1e-6:
+            numbers[used] = indices[entry]
+            counts[used] = np.float32(amount * step)
+            used += 1
+    return used
+
+
+@kernel
 def profile_weights(counts: Floats, places: Longs) -> Floats:
     """n / sqrt(sum of n) within each profile."""
     weights = np.empty(len(counts), np.float32)

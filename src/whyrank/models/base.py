@@ -68,6 +68,7 @@ class Model:
     scores_n: ClassVar[bool] = False  # whether `bonus` is for its n best alone, of which a larger n has more
     of_users: ClassVar[tuple[str, ...]] = ("user_factors",)  # learned arrays with a row for each user
     types: ClassVar[Mapping[str, type]] = {}  # of learned arrays that are not of float32
+    since: ClassVar[Mapping[str, tuple[float, ...]]] = {}  # learned arrays that older folders lack, and what stands in
     uses_validation: ClassVar[bool] = False  # whether a fit looks at the validation part of a split
 
     # -- what a model defines ------------------------------------------------------------------------------------------
@@ -202,6 +203,10 @@ class Model:
 
     def _grow(self, catalog: Catalog) -> None:
         """Make room for the users and items that a catalog has beyond the model's; some models need none."""
+
+    def at(self, users: Numbers, times: NDArray[np.int64] | None) -> tuple[Self, Numbers]:
+        """The model as it is at the times of some pairs, and its numbers for their users; most know no time."""
+        return self, users
 
     # -- ranking, by number --------------------------------------------------------------------------------------------
 
@@ -361,7 +366,8 @@ class Model:
             model.catalog_ = Catalog.restore(catalog, stored.tables)
             model.data_digest_ = str(stored.facts["data"])
             for name in cls.fitted:
-                setattr(model, f"{name}_", stored.arrays[f"model.{name}"])
+                missing = name in cls.since and f"model.{name}" not in stored.arrays
+                setattr(model, f"{name}_", np.array(cls.since[name]) if missing else stored.arrays[f"model.{name}"])
             with np.errstate(divide="raise", over="raise", invalid="raise"):
                 model._check_restored()
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, ParameterError) as error:

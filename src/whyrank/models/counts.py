@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
-from whyrank.data.split import split_records
+from whyrank.data.csr import CSR
+from whyrank.data.split import Method, split_records
 from whyrank.data.triplets import Triplets
 from whyrank.kernels.evidence import Strength, evidence_of_sides, merged_evidence
 from whyrank.kernels.metrics import hits
@@ -25,11 +26,15 @@ Scales = NDArray[np.float64]
 SAMPLE = 2000  # validation records that decide between settings
 
 
-def held_out(train: Triplets, validation: Triplets | None) -> tuple[Triplets, Triplets]:
-    """Training and validation records; a tenth of training, drawn by a fixed seed, where validation is not given."""
+def held_out(train: Triplets, validation: Triplets | None, *, by_time: bool = False) -> tuple[Triplets, Triplets]:
+    """Training and validation records; a tenth of training, drawn by a fixed seed, where validation is not given.
+
+    With `by_time`, and where times are known, it is the latest tenth.
+    """
     if validation is not None and validation.records:
         return train, validation
-    split = split_records(train, seed=0, test=0.1, validation=0.0, warn=False)
+    method: Method = "time" if by_time and train.time is not None else "random"
+    split = split_records(train, seed=0, test=0.1, validation=0.0, method=method, warn=False)
     return (split.train, split.test) if split.test.records else (train, train)
 
 
@@ -40,7 +45,12 @@ def sampled(validation: Triplets, sample: int = SAMPLE) -> Triplets:
 
 def quality(model: Model, part: Triplets, k: int = 10) -> float:
     """ndcg_paper@k on records."""
-    ranked = rank(model, part.record_user, part.record_item, k).numbers
+    return list_quality(*model.at(part.record_user, part.time), part, k)
+
+
+def list_quality(model: Model, users: Numbers, part: Triplets, k: int = 10) -> float:
+    """ndcg_paper@k on records whose users have other numbers in the model."""
+    ranked = rank(model, users, part.record_item, k).numbers
     gains = 1 / np.log2(np.arange(2, k + 2))
     found = hits(ranked, part.record_explanations.indptr, part.record_explanations.indices)
     return float((found @ gains[: ranked.shape[1]]).mean() / gains.sum())
@@ -55,12 +65,16 @@ class EvidenceModel(Model):
         """How much the user's and the item's mentions add."""
         raise NotImplementedError
 
+    def said(self) -> CSR:
+        """What users say, counted."""
+        return self.catalog_.user_explanations
+
     def bonus(self, users: Numbers, items: Numbers, n: int, mu: float | None = None) -> Bonus:
-        relations = (*self.catalog_.user_explanations, *self.catalog_.item_explanations)
+        relations = (*self.said(), *self.catalog_.item_explanations)
         return Bonus(*merged_evidence(users, items, *relations, *self.strengths(mu), self.logs))
 
     def bonus_parts(self, users: Numbers, items: Numbers, mu: float | None = None) -> dict[str, Bonus]:
-        relations = (*self.catalog_.user_explanations, *self.catalog_.item_explanations)
+        relations = (*self.said(), *self.catalog_.item_explanations)
         sides = evidence_of_sides(users, items, *relations, *self.strengths(mu), self.logs)
         return {"user": Bonus(*sides[:3]), "item": Bonus(*sides[3:])}
 

@@ -1,25 +1,26 @@
 """The flagship: popularity, count evidence and profiles, log-linear, trained by softmax, tuned by itself.
 
     s(u, i, e) = b_e + x_u . kU_e + x_i . kI_e + log(1 + A_ue) + log(1 + A_ie)
-    x_u  = sum over e' of n_ue' vU_e' / sqrt(sum of n_ue')     what the user has said; x_i: what was said of the item
-    A_ue = exp(a) n_ue p_e^-w (1 + N_u)^-g                     the user's own words; A_ie: the item's
+    x_u  = sum over e' of n_ue' vU_e' / sqrt(sum of n_ue')     what the user says; x_i: what people say about the item
+    A_ue = exp(a) n_ue p_e^-w (1 + N_u)^-g                     the user's own words; A_ie: those about the item
+    n_ue = sum over the user's mentions of e of 1 / sqrt(1 + age / scale), where times are known; n_ie counts them
     k_e, v_e = own vector + sum of the vectors of its words / sqrt(number of words)
 
 No parameter belongs to a user or an item, so that new ones need no training. In training, everything said in a record
-is left out of the profiles and counts that predict it.
+is left out of the profiles and counts that predict it. Validation records choose the penalties, the scale of ages and
+the number of epochs; then all records are learned from. Where records are few, cross-validation says how far to go
+from counts alone to what was learned.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Mapping
+import copy
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Self
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
@@ -27,20 +28,29 @@ from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
 from whyrank.kernels import profile as kernels
 from whyrank.kernels.evidence import Strength
-from whyrank.kernels.metrics import hits
 from whyrank.models.base import Shape
-from whyrank.models.counts import EvidenceModel, held_out, quality, sampled
+from whyrank.models.counts import EvidenceModel, held_out, list_quality, quality, sampled
 from whyrank.models.parameters import parameter, seed_parameter, values
+from whyrank.models.profile_mixture import FOLDS, MIXTURES, best_counts, counts_alone, mixture
+from whyrank.models.profile_records import (
+    Learning,
+    ValidationUsers,
+    comes_last,
+    item_quality,
+    item_records,
+    reason_records,
+    recent_counts,
+    usual_gap,
+    word_rows,
+)
 from whyrank.ranking.evidence import similar_items
 from whyrank.ranking.form import Block, Floats, Numbers
-from whyrank.ranking.rank import rank_items
 from whyrank.training import Run
-from whyrank.training.candidates import CandidateTrainer
+from whyrank.training.candidates import CandidateTrainer, FixedTrainer
 from whyrank.training.checkpoint import Arrays, Checkpoint
 from whyrank.training.loop import EarlyStopping, run_epochs
-from whyrank.training.records import ALL, RecordsInMemory, Side, Source
+from whyrank.training.records import ALL
 from whyrank.training.softmax import START, SoftmaxSettings, SoftmaxTask, SoftmaxTraining
-from whyrank.training.vectors import EntryWords
 
 # Candidates for penalties: (of vectors, of words' vectors); as many with words as without.
 PENALTIES_WITH_WORDS = ((1e-4, 1e-4), (3e-3, 3e-5))
@@ -48,14 +58,20 @@ PENALTIES = ((1e-4, 0.0), (1e-3, 0.0))
 COMPARED = 65536  # records after which candidates are compared at least, and at least a quarter of all
 FALL = 0.995  # training ends when validation falls below this part of its best
 CHECKED = 4000  # validation records that decide
-VALIDATION_USERS = 2000  # that decide of items
 ITEM_SAMPLE = 2048  # items that stand for a larger pool in each step
 PATIENCE = 3  # epochs without a better ranking of items after which it is enough
-ITEMS_SEEN = 256  # of a user that stand for all in a step, so that an epoch's time grows with records only
-SAID = 2048  # of what a user or an item has said, likewise
 STEPS = 100  # batches are smaller than asked for where an epoch would otherwise have fewer steps
 MANY_STEPS = 175  # and larger than the usual 512 records where it would have more than these, up to LARGEST
 LARGEST = 8192
+SMALL = 4000  # records to learn from, below which counts alone may be better than what is learned
+SCALES = (1 / 30, 1 / 3, 3.0, 30.0)  # of ages, in usual gaps between two records of a user
+STRONGER = (1.0, 4.0, 16.0)
+TIMELESS = (0.0, 0.0)
+AGAIN = "-again"  # ends the name of a training on all records
+ITEM_CURVE = "item_loss"
+
+Found = tuple[int, int]  # a candidate, and for how many epochs it is to be trained
+Make = Callable[[int], SoftmaxTraining]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -65,57 +81,134 @@ class Profile(EvidenceModel):
     id = "profile"
     summary = "popularity, evidence and profiles, trained by softmax (whyrank's own)"
     uses_validation = True
-    fitted: ClassVar[tuple[str, ...]] = ("vectors", "bias", "user_inputs", "item_inputs", "strengths")
-    types: ClassVar[Mapping[str, type]] = {"strengths": np.float64}
+    fitted: ClassVar[tuple[str, ...]] = ("vectors", "bias", "user_inputs", "item_inputs", "strengths", "recency")
+    types: ClassVar[Mapping[str, type]] = {"strengths": np.float64, "recency": np.float64}
+    since: ClassVar[Mapping[str, tuple[float, ...]]] = {"recency": TIMELESS}
 
     factors: int = parameter(32, "length of each side's profile", at_least=1, at_most=1024)
     epochs: int = parameter(5, "passes over the training data at most; it stops when validation falls", at_least=1)
     learning_rate: float = parameter(0.01, "of the first epoch", above=0)
     batch: int | None = parameter(None, "records a step at most; None: more of them the more there are", at_least=1)
     words: bool = parameter(True, "use the words of explanations")
+    recent: bool = parameter(True, "what a user said lately counts more, where times are known and it helps")
+    refit: bool = parameter(True, "learn from validation records, too, after they have chosen")
     seed: int = seed_parameter()
 
     stages: ClassVar[tuple[str, ...]] = ("reasons",)  # what is trained in turn
 
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
-        """Stage by stage; a monitor stops a stage, as soon as its candidates are compared."""
-        digests = (train.digest(), validation.digest() if validation else "")
-        checkpoint = Checkpoint(run, self.id, values(self), digests)
-        learn, check = held_out(train, validation)
-        catalog = Catalog.of(learn, quotes=False)
+        """Stage by stage, each by validation and then on all records; a monitor stops what is being trained."""
+        checkpoint = Checkpoint(run, self.id, values(self), (train.digest(), validation.digest() if validation else ""))
+        learning = self.learning(train, validation)
+        if self.refit and learning.whole is not train:
+            self.catalog_, self.data_digest_ = Catalog.of(learning.whole), learning.whole.digest()
+        self.recency_ = learning.recency
+
+        def trained(name: str, found: Found | None) -> tuple[Arrays, Found]:
+            trainer = self.trainer(name, learning, found, run)
+            run_epochs(trainer, run, checkpoint, name)
+            return trainer.learned, trainer.found
+
         for stage in self.stages:
-            trainer = self.trainer(stage, learn, check, catalog, run)
-            run_epochs(trainer, run, checkpoint, stage)
-            self.set_stage(stage, trainer.best)
+            learned, found = trained(stage, None)
+            if self.refit:
+                learned, found = trained(stage + AGAIN, found)
+            self.set_stage(stage, self.guarded(stage, learning, learned, found, run))
 
-    def trainer(self, stage: str, learn: Triplets, check: Triplets, catalog: Catalog, run: Run) -> CandidateTrainer:
-        """What trains a stage; `catalog` is that of the records to learn from."""
-        words = word_rows(learn.text_of(np.arange(len(learn.explanations)))) if self.words else None
-        task = self.task(reason_records(learn), learn.popularity, words)
-        return self.reason_trainer(task, catalog, sampled(check, CHECKED), run)
+    def learning(self, train: Triplets, validation: Triplets | None) -> Learning:
+        """What a fit to some data learns from, and how it sees time."""
+        learn, check = held_out(train, validation, by_time=self.recent)
+        whole = learn.joined(check) if learn is train and check is not train else train
+        catalog = Catalog.of(learn, quotes=False)
+        recency = np.array(TIMELESS) if check is learn else self.choose_recency(learn, check, catalog)
+        return Learning(learn, check, whole, catalog, recency, recency[0] > 0 and comes_last(check, learn))
 
-    def task(self, source: Source, popularity: NDArray[np.int64], words: EntryWords | None) -> SoftmaxTask:
+    def trainer(self, name: str, learning: Learning, found: Found | None, run: Run) -> CandidateTrainer | FixedTrainer:
+        """Of a stage by validation or, with what that has found, again on all records."""
+        stage = name.removesuffix(AGAIN)
+        task = self.task(stage, learning, learning.whole if found else learning.learn)
+        make = partial(self.training, stage, task, run)
+        return (
+            FixedTrainer(make, found, self.curve(name)) if found else self.candidates(stage, learning, make, task, run)
+        )
+
+    def choose_recency(self, learn: Triplets, check: Triplets, catalog: Catalog) -> NDArray[np.float64]:
+        """The scale of ages with which counts alone predict validation best (0: no ages), and the end of the data."""
+        if not self.recent or learn.time is None or check.time is None or not (gap := usual_gap(learn)):
+            return np.array(TIMELESS)
+        sample, counts = sampled(check), counts_alone(catalog.popularity, self.factors)
+        scales = (0.0, *(gap * each for each in SCALES))
+        end, scores = float(max(learn.time.max(), check.time.max(initial=0))), []
+        for scale in scales:
+            view = self._view(catalog)
+            view.recency_ = np.array([scale, end])
+            view, users = view.at(sample.record_user, sample.time)
+            found = []
+            for strength in STRONGER:  # counts that ages have made small may need it
+                theta = counts["theta"] + [np.log(strength), 0, 0, 0, 0, 0]
+                view.set_stage("reasons", counts | {"theta": theta})
+                found.append(list_quality(view, users, sample))
+            scores.append(max(found))
+        return np.array([scales[int(np.argmax(scores))], end])
+
+    def curve(self, name: str) -> str:
+        """What the loss of a training is called."""
+        return "loss"
+
+    def most_epochs(self, name: str) -> int:
+        """Of a training by validation."""
+        return self.epochs
+
+    def task(self, stage: str, learning: Learning, part: Triplets) -> SoftmaxTask:
         """Predict a record's explanations from what else the user says and what else people say about the item."""
-        pool = len(popularity)
-        return SoftmaxTask(source, popularity, (pool, pool), True, words, (words, words))
+        words = word_rows(part.text_of(np.arange(len(part.explanations)))) if self.words else None
+        pool, source = len(part.explanations), reason_records(part, float(learning.recency[0]), learning.past)
+        return SoftmaxTask(source, part.popularity, (pool, pool), True, words, (words, words))
 
-    def reason_trainer(self, task: SoftmaxTask, catalog: Catalog, check: Triplets, run: Run) -> CandidateTrainer:
-        """Every penalty for an epoch (of many records: a quarter), the best one until validation falls."""
+    def training(self, stage: str, task: SoftmaxTask, run: Run, candidate: int) -> SoftmaxTraining:
+        penalty, word_penalty = (PENALTIES if task.words is None else PENALTIES_WITH_WORDS)[candidate]
         settings = self.settings(task.source.records, run)
-        penalties = PENALTIES if task.words is None else PENALTIES_WITH_WORDS
+        return SoftmaxTraining(task, replace(settings, penalty=penalty, word_penalty=word_penalty))
 
-        def make(candidate: int) -> SoftmaxTraining:
-            penalty, word_penalty = penalties[candidate]
-            return SoftmaxTraining(task, replace(settings, penalty=penalty, word_penalty=word_penalty))
+    def candidates(self, stage: str, learning: Learning, make: Make, task: SoftmaxTask, run: Run) -> CandidateTrainer:
+        """Every penalty for an epoch (of many records: a quarter), the best one until validation falls."""
+        sample, view = sampled(learning.check, CHECKED), self._view(learning.catalog)
+        view.recency_ = learning.recency
+        view, users = view.at(sample.record_user, sample.time)
 
         def measure(learned: Arrays) -> float:
-            view = self._view(catalog)
-            view.set_stage("reasons", learned)
-            return quality(view, check)
+            view.set_stage(stage, learned)
+            return list_quality(view, users, sample)
 
-        steps = comparison_steps(task.source.records, settings)
-        stopping = partial(EarlyStopping, fall=FALL)
-        return CandidateTrainer(make, measure, stopping, self.epochs, candidates=len(penalties), start_steps=steps)
+        return CandidateTrainer(
+            make,
+            measure,
+            partial(EarlyStopping, fall=FALL),
+            self.most_epochs(stage),
+            candidates=len(PENALTIES),
+            start_steps=comparison_steps(task.source.records, self.settings(task.source.records, run)),
+        )
+
+    def guarded(self, stage: str, learning: Learning, learned: Arrays, found: Found, run: Run) -> Arrays:
+        """For few records: what was learned, moved towards counts alone as far as cross-validation says."""
+        whole = learning.whole if self.refit else learning.learn
+        if stage != "reasons" or whole.records >= SMALL:
+            return learned
+        folds = np.random.default_rng(0).permutation(whole.records) % FOLDS
+        scores = np.zeros(len(MIXTURES))
+        for fold in range(FOLDS):
+            learn, check = (whole.take(np.flatnonzero(part)) for part in (folds != fold, folds == fold))
+            if not learn.records or not check.records:
+                continue
+            trainer = FixedTrainer(partial(self.training, stage, self.task(stage, learning, learn), run), found)
+            while not trainer.finished:
+                trainer.epoch()
+            view = self._view(Catalog.of(learn, quotes=False))
+            view.recency_, counts = learning.recency, best_counts(learn, self.factors)
+            for place, share in enumerate(MIXTURES):
+                view.set_stage("reasons", mixture(counts, trainer.learned, share))
+                scores[place] += quality(view, check) * check.records
+        return mixture(best_counts(whole, self.factors), learned, MIXTURES[int(np.argmax(scores))])
 
     def set_stage(self, stage: str, learned: Arrays) -> None:
         """Take what a stage has learned."""
@@ -142,13 +235,44 @@ class Profile(EvidenceModel):
             "user_inputs": (pool, d),
             "item_inputs": (pool, d),
         }
-        return {**of_explanations, "strengths": (len(START),)}
+        return {**of_explanations, "strengths": (len(START),), "recency": (2,)}
+
+    def _check_restored(self) -> None:
+        scale, end = self.recency_.tolist() if self.recency_.shape == (2,) else (-1.0, 0.0)
+        if not (0 <= scale < np.inf and abs(end) < 2**63):
+            raise ValueError("recency is not a scale of ages and a time")
+        if scale and self.catalog_.user_times is None:
+            raise ValueError("the times of what users say are missing")
+        super()._check_restored()
+
+    def said(self) -> CSR:
+        """What users say, counted; where times matter, as it counts at the end of the data."""
+        (scale, end), times = self.recency_.tolist(), self.catalog_.user_times
+        if not scale or times is None:
+            return self.catalog_.user_explanations
+        everyone = np.arange(len(self.catalog_.users), dtype=np.int32)
+
+        def made() -> CSR:
+            now = max(int(end), int(times.max(initial=0)))  # what was folded in may be later
+            return recent_counts(self.catalog_, everyone, np.full(len(everyone), now), scale)
+
+        return self.kept("said", made)
+
+    def at(self, users: Numbers, times: NDArray[np.int64] | None) -> tuple[Self, Numbers]:
+        """A view that has a user for each pair: what that user says, as it counts at the pair's time."""
+        scale = float(self.recency_[0])
+        if times is None or not scale or self.catalog_.user_times is None:
+            return self, users
+        view = copy.copy(self)
+        view.catalog_ = self.catalog_.of_pairs(users, recent_counts(self.catalog_, users, times, scale))
+        view.recency_ = np.array(TIMELESS)
+        return view, np.where(users < 0, -1, np.arange(len(users))).astype(np.int32)
 
     def keys(self) -> Floats:
         return np.hstack([self.vectors_, self.bias_[:, None]])
 
     def queries(self, users: Numbers, items: Numbers, mu: float | None = None) -> Floats:
-        said, of_items = self.catalog_.user_explanations, self.catalog_.item_explanations
+        said, of_items = self.said(), self.catalog_.item_explanations
         return kernels.pair_profiles(users, *said, self.user_inputs_, items, *of_items, self.item_inputs_, ALL)
 
     def blocks(self) -> tuple[Block, ...]:
@@ -181,25 +305,36 @@ class ProfileJ(Profile):
 
     stages: ClassVar[tuple[str, ...]] = ("reasons", "items")
 
-    def trainer(self, stage: str, learn: Triplets, check: Triplets, catalog: Catalog, run: Run) -> CandidateTrainer:
-        if stage == "reasons":
-            return super().trainer(stage, learn, check, catalog, run)
-        popularity = np.bincount(learn.record_item, minlength=len(learn.items))
-        task = item_task(item_records(learn), popularity)
-        return self.item_trainer(task, catalog, ValidationUsers.of(check.user_items), run)
+    def curve(self, name: str) -> str:
+        return ITEM_CURVE if name.startswith("items") else super().curve(name)
 
-    def item_trainer(self, task: SoftmaxTask, catalog: Catalog, check: ValidationUsers, run: Run) -> CandidateTrainer:
-        """One setting, until validation no longer rises."""
-        settings = self.item_settings(task.source.records, run)
+    def most_epochs(self, name: str) -> int:
+        return self.item_epochs if name == "items" else super().most_epochs(name)
+
+    def task(self, stage: str, learning: Learning, part: Triplets) -> SoftmaxTask:
+        if stage == "reasons":
+            return super().task(stage, learning, part)
+        popularity = np.bincount(part.record_item, minlength=len(part.items))
+        return SoftmaxTask(item_records(part), popularity, (len(popularity), 0), False)
+
+    def training(self, stage: str, task: SoftmaxTask, run: Run, candidate: int) -> SoftmaxTraining:
+        if stage == "reasons":
+            return super().training(stage, task, run, candidate)
+        return SoftmaxTraining(task, self.item_settings(task.source.records, run))
+
+    def candidates(self, stage: str, learning: Learning, make: Make, task: SoftmaxTask, run: Run) -> CandidateTrainer:
+        """Of items one setting, until validation no longer rises."""
+        if stage == "reasons":
+            return super().candidates(stage, learning, make, task, run)
+        users = ValidationUsers.of(learning.check.user_items)
 
         def measure(learned: Arrays) -> float:
-            view = self._view(catalog)
-            view.set_stage("items", learned)
-            return item_quality(view, check)
+            view = self._view(learning.catalog)
+            view.set_stage(stage, learned)
+            return item_quality(view, users)
 
         stopping = partial(EarlyStopping, patience=PATIENCE)
-        make = lambda candidate: SoftmaxTraining(task, settings)  # noqa: E731
-        return CandidateTrainer(make, measure, stopping, self.item_epochs, curve="item_loss")
+        return CandidateTrainer(make, measure, stopping, self.most_epochs(stage), curve=self.curve(stage))
 
     def set_stage(self, stage: str, learned: Arrays) -> None:
         if stage == "reasons":
@@ -252,57 +387,3 @@ class ProfileJ(Profile):
 def comparison_steps(records: int, settings: SoftmaxSettings) -> int:
     """After how many steps it is decided which candidate goes on."""
     return -(-max(COMPARED, records // 4) // settings.batch)
-
-
-class ValidationUsers(NamedTuple):
-    """A fixed sample of validation users, by number, and their validation items, user by user."""
-
-    users: Numbers
-    relevant: CSR
-
-    @classmethod
-    def of(cls, relevant: CSR) -> ValidationUsers:
-        users = np.flatnonzero(relevant.sizes()).astype(np.int32)
-        users = np.sort(np.random.default_rng(0).permutation(users)[:VALIDATION_USERS])
-        return cls(users, relevant.take(users))
-
-
-def item_quality(model: ProfileJ, check: ValidationUsers, k: int = 10) -> float:
-    """ndcg_paper@k of items, by which training is stopped."""
-    ranked = rank_items(model, check.users, k).numbers
-    found = hits(ranked, *check.relevant[:2])
-    return float((found / np.log2(np.arange(2, ranked.shape[1] + 2))).sum(1).mean()) if len(check.users) else 0.0
-
-
-def reason_records(learn: Triplets) -> RecordsInMemory:
-    """Records with what else their user says and what else people say about their item, of very much some."""
-    own = learn.record_explanations
-    user, item = (learn.record_user, learn.user_explanations), (learn.record_item, learn.item_explanations)
-    return RecordsInMemory(own, (Side(*user, own), Side(*item, own)), SAID)
-
-
-def item_records(learn: Triplets) -> RecordsInMemory:
-    """Records with the user's items (what the user says was tried and did not help), of very many some."""
-    alone = np.arange(learn.records + 1, dtype=np.int64)
-    item = CSR(alone, learn.record_item, np.ones(learn.records, np.int32))
-    return RecordsInMemory(
-        item, (Side(learn.record_user, learn.user_items, item), Side.none(learn.records)), ITEMS_SEEN
-    )
-
-
-def item_task(source: Source, popularity: NDArray[np.int64]) -> SoftmaxTask:
-    """Predict a record's item from the user's other items."""
-    return SoftmaxTask(source, popularity, (len(popularity), 0), False)
-
-
-def word_rows(texts: pl.Series, least: int = 2) -> EntryWords | None:
-    """The words of every text that stand in at least `least` of them; None where there are none."""
-    tokens = [sorted(set(re.findall(r"\w+", text.lower()))) for text in texts]
-    seen = Counter(word for each in tokens for word in each)
-    numbers = {word: number for number, word in enumerate(sorted(word for word in seen if seen[word] >= least))}
-    if not numbers:
-        return None
-    known = [[numbers[word] for word in each if word in numbers] for each in tokens]
-    rows = np.repeat(np.arange(len(known)), [len(each) for each in known])
-    columns = np.array([word for each in known for word in each], np.int64)
-    return EntryWords(CSR.from_pairs(rows, columns, len(known), len(numbers)), len(numbers))

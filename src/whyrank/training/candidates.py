@@ -44,10 +44,16 @@ class CandidateTrainer(Trainer):
         self.leader: Candidate | None = None
 
     @property
-    def best(self) -> Arrays:
+    def learned(self) -> Arrays:
         """What was learned when validation was best."""
         assert self.leader is not None
         return self.leader.stopping.best
+
+    @property
+    def found(self) -> tuple[int, int]:
+        """The candidate that is best, and after how many epochs it is."""
+        assert self.leader is not None
+        return self.leader.number, max(self.leader.stopping.when, 1)
 
     @property
     def may_stop(self) -> bool:
@@ -92,3 +98,28 @@ class CandidateTrainer(Trainer):
         stopping.best, stopping.score = part_of(arrays, "best"), float(arrays["score"][0])
         stopping.when, stopping.enough = when, bool(enough)
         self.leader = Candidate(number, training, stopping)
+
+
+class FixedTrainer(Trainer):
+    """The training that a CandidateTrainer has found, for as many epochs, without a look at validation."""
+
+    started = 1  # candidates
+
+    def __init__(self, make: Callable[[int], SoftmaxTraining], found: tuple[int, int], curve: str = "loss") -> None:
+        self.training, self.found, self.of, self.curve = make(found[0]), found, found[1], curve
+
+    @property
+    def learned(self) -> Arrays:
+        return self.training.learned()
+
+    def epoch(self) -> Trained:
+        loss = self.training.epoch()
+        self.done = self.training.epochs
+        return Trained(loss, self.training.task.source.entries, self.found[0])
+
+    def state(self) -> Arrays:
+        return self.training.state()
+
+    def restore(self, arrays: Arrays) -> None:
+        self.training.restore(arrays)
+        self.done = self.training.epochs

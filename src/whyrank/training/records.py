@@ -48,6 +48,20 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Recency:
+    """When each mention of a side was made, and when each record was: a mention counts less the older it is.
+
+    `scale` is the age at which it counts 1 / sqrt(2); with `past`, what comes after a record does not count for it.
+    """
+
+    starts: NDArray[np.int64]  # of every entry's mentions in `mentions`, and the end
+    mentions: NDArray[np.int64]
+    times: NDArray[np.int64]  # of records
+    scale: float
+    past: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Side:
     """A profile of every record: the entries of the record's row in a relation, without the record's own."""
 
@@ -64,11 +78,15 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class RecordsInMemory:
-    """Records in memory: what each says, and its two sides; of longer profiles, `longest` entries stand for all."""
+    """Records in memory: what each says, and its two sides; of longer profiles, `longest` entries stand for all.
+
+    With `recency`, old mentions count less on the first side.
+    """
 
     targets: CSR
     sides: tuple[Side, Side]
     longest: int = ALL
+    recency: Recency | None = None
 
     @property
     def records(self) -> int:
@@ -82,7 +100,31 @@ class RecordsInMemory:
         return (self.of(order[start : start + batch]) for start in range(0, len(order), batch))
 
     def of(self, records: NDArray[np.int64]) -> Lists:
-        first, second = ((side.rows, *side.relation, *side.own[:2]) for side in self.sides)
         said = self.targets.take(records)
-        numbers, counts, places = kernels.other_entries(records, *first, *second, True, self.longest)
+        numbers, counts, places = side_lists(records, self.sides, True, self.longest, self.recency)
         return Lists(said.indptr, said.indices, numbers, counts, places)
+
+
+def side_lists(
+    records: NDArray[np.int64], sides: tuple[Side, Side], leave_out: bool, longest: int, recency: Recency | None
+) -> tuple[Ints, Floats, NDArray[np.int64]]:
+    """The entries of both sides of records; with `leave_out`, without the records' own."""
+    first, second = sides
+    if recency is None:
+        return kernels.other_entries(
+            records,
+            *(first.rows, *first.relation, *first.own[:2]),
+            *(second.rows, *second.relation, *second.own[:2]),
+            leave_out,
+            longest,
+        )
+    return kernels.recent_entries(
+        records,
+        recency.times,
+        *(first.rows, *first.relation[:2], recency.starts, recency.mentions, *first.own[:2]),
+        *(second.rows, *second.relation, *second.own[:2]),
+        leave_out,
+        longest,
+        recency.scale,
+        recency.past,
+    )
