@@ -342,3 +342,18 @@ def test_rules_and_units_that_do_not_fit_are_refused(mined: Mined) -> None:
     with pytest.raises(ParameterError):
         StatementRules(min_count=0)
     assert isinstance(mine(reviews(), unit="clauses").rules, MiningRules)
+
+
+def test_a_word_and_a_noun_that_are_written_with_capitals_are_a_name_but_acronyms_are_none() -> None:
+    texts = [
+        "We walked to Central Park. The park was lovely. There is a large TV.",
+        "It is next to the Central Park. A lovely park. The TV was large.",
+        "Close to the Central Park, with a lovely park. I liked the nice TV.",
+    ]
+    rows = [
+        {"user": f"u{n}", "item": f"i{n % 2}", "text": texts[n % 3] + " Nice." * (n // 3), "rating": 5}
+        for n in range(24)
+    ]
+    found = mine(pl.DataFrame(rows), min_count=3).explanations["id"].to_list()
+    assert "park|central|+" not in found
+    assert {"park|great|+", "tv|large|+"} <= set(found)

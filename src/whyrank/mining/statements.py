@@ -19,7 +19,7 @@ from whyrank.mining.senses import EXCESSIVE, FIXED, MISSING, polarities
 SPOKEN = (kernel.R_PREDICATE, kernel.R_BARE, kernel.R_VERB, kernel.R_NO, kernel.R_AFFECT)  # rules beyond adjectives
 NAMED = 3  # mentions by name that make a sense one that items can have
 RARELY = 0.002  # share of what is said with its name below which that is not what items are
-NAME = 0.7  # share of a word's uses before a noun with a capital that makes the two a name
+ALSO = 2.0  # times as often with a capital as behind other words: then the capital is not the noun's own
 OWN = 0.5  # share of a noun's uses with a capital that makes it the item's own name
 TWIN = 0.2  # share of one sense that makes another one of the same aspect mean the same
 EXPECTED, SAID = 2.0, 0.05  # mentions with a verb that would be expected; share of them below which a word names sorts
@@ -103,15 +103,18 @@ def own_names(mentions: pl.DataFrame) -> pl.DataFrame:
 def place_names(mentions: pl.DataFrame) -> pl.DataFrame:
     """Mentions without names of places and things: Central Park, Grand Central Station, though a park is none.
 
-    The noun has a capital nearly whenever it has this sense, and the sense nearly always stands before it.
+    The noun mostly has a capital behind this word, and much less often behind others (a TV always has one).
     """
-    head = f"p{LEVELS - 1}"
+    head, capital = f"p{LEVELS - 1}", pl.col("capital") == 1
     inside = mentions.filter((pl.col("capital") >= 0) & ~pl.col("whole") & ~pl.col("verbal"))
-    before = pl.col("rule") == kernel.R_ATTRIBUTE
-    counts = inside.group_by(head, "spoken").agg(n=pl.len(), capitals=(pl.col("capital") == 1).sum(), said=before.sum())
-    named = counts.filter((pl.col("capitals") >= NAME * pl.col("n")) & (pl.col("said") >= NAME * pl.col("n")))
-    named = named.filter(pl.col("n") >= NAMED)
-    return mentions.join(named.select(head, "spoken"), on=[head, "spoken"], how="anti", nulls_equal=True)
+    counts = inside.group_by(head, "spoken").agg(
+        n=pl.len(), capitals=capital.sum(), before=(pl.col("rule") == kernel.R_ATTRIBUTE).sum()
+    )
+    others, elsewhere = (pl.col(each).sum().over(head) - pl.col(each) for each in ("n", "capitals"))
+    named = (pl.col("capitals") >= OWN * pl.col("n")) & (pl.col("before") >= OWN * pl.col("n"))
+    rarer = (others > 0) & (pl.col("capitals") * others >= ALSO * elsewhere * pl.col("n"))
+    found = counts.filter(named & rarer & (pl.col("capitals") >= NAMED))
+    return mentions.join(found.select(head, "spoken"), on=[head, "spoken"], how="anti")
 
 
 def sorts(mentions: pl.DataFrame, language: StatementEnglish) -> pl.DataFrame:
