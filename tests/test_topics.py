@@ -154,3 +154,10 @@ def test_lists_are_chosen_one_by_one(order: list[int], per_aspect: int, consiste
     groups = np.stack([topic, counted, sense]).astype(np.int32)
     found, _ = first_of_aspects(numbers, scores, groups, signs, per_aspect, consistent, n)
     assert found[0][found[0] >= 0].tolist() == expected[:n]
+
+
+def test_what_more_people_say_than_praise_the_aspect_is_no_detail_of_the_praise() -> None:
+    for large, told in ((2, True), (3, False)):
+        model = model_of({"pool|great|+": ("great pool", 2), "pool|large|+": ("large pool", large)})
+        (found,) = model.explain("new", "i", exclude=["pool|large|+"])
+        assert ("large" in found.sentence) == told
