@@ -41,9 +41,9 @@ Clauses can be told from statements by their form, and the reader had changed th
 | statements, now | 22 | 23 | 18 | 24 |
 
 On hotels nothing was gained: the two cards less are a matter of wording. Recipes lack more to say: of the seven bad
-cards three are one sentence ("13 people find it delicious"), the other four are one and the same. Statements one by one were labelled afterwards, by the same reader and not mixed. Two faults
-that this reading found were fixed after it and not labelled again: details that more people give than the praise they
-stand behind, and "helpful member"."""
+cards three are one sentence ("13 people find it delicious"), the other four are one and the same. Statements one by one
+were labelled afterwards, by the same reader and not mixed. Two faults that this reading found were fixed after it and
+not labelled again: details that more people give than the praise they stand behind, and "helpful member"."""
 
 
 def draw(file: Path) -> dict[str, Any]:
