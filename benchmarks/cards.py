@@ -27,12 +27,23 @@ of the item, not about the item as a whole or about anything at all) and a possi
 card is good if every sentence on it is fluent and specific, and no two of them **repeat or contradict** each other; a
 card without any reason is not good. Whether a card is true to the item's reviews was not labelled.
 
-How far to trust this: the labels were written by a language model that followed the rubric, not by people. Its readers
-saw that the two units look different, so they were not blind. The statements and cards were looked at in six rounds,
-the first five each by a fresh reader, the sixth by whoever had changed the rules before it. The rules were changed
-between rounds after what the readers found on these same four sets: the figures are not held out. Readers differ by up
-to fifteen of sixty and nine of twenty-five between rounds with small changes (all rounds: benchmarks/README.md).
-Clauses were labelled in the first round, statements in the last."""
+How far to trust this: the labels were written by a language model that followed the rubric, not by people. The rules
+were changed between rounds after what was found on these same four sets: the figures are not held out. Readers differ
+by up to fifteen of sixty and nine of twenty-five between rounds with small changes (all rounds: benchmarks/README.md).
+The cards of the last, seventh round were read without knowing whose they are: those of version 0.1 (clauses), of the
+statements before this round and of those now were mixed in random order and labelled in one pass, equal ones once.
+Clauses can be told from statements by their form, and the reader had changed the rules and seen some of the cards.
+
+| good cards of 25 | games | hotels | recipes | restaurants |
+|---|--:|--:|--:|--:|
+| clauses, version 0.1 | 0 | 0 | 0 | 1 |
+| statements, before | 14 | 25 | 13 | 21 |
+| statements, now | 22 | 23 | 18 | 24 |
+
+On hotels nothing was gained: the two cards less are a matter of wording. Recipes lack more to say: of the seven bad
+cards three are one sentence ("13 people find it delicious"), the other four are one and the same. Statements one by one
+were labelled afterwards, by the same reader and not mixed. Two faults that this reading found were fixed after it and
+not labelled again: details that more people give than the praise they stand behind, and "helpful member"."""
 
 
 def draw(file: Path) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from whyrank.online.reactions import learn_reactions
 from whyrank.online.rewards import lists_of
 from whyrank.online.simulated import log_of, simulate_log, together
 from whyrank.ranking.rank import grounded_candidates, rank
+from whyrank.ranking.topics import groups_of
 
 N, DRAWN = 3, wr.Options(explore=2.0, epsilon=0.1)
 Feedback = Callable[..., NDArray[np.bool_]]
@@ -66,7 +67,7 @@ def oracle(people: SimulatedPeople, model: wr.Model, visits: int = 20_000) -> fl
     order = np.argsort(-appeal, axis=1, kind="stable")
     sorted_ = np.take_along_axis(numbers, order, 1).astype(np.int32)
     values = np.take_along_axis(appeal, order, 1).astype(np.float32)
-    best, _ = first_of_aspects(sorted_, values, catalog.aspect, catalog.signs, 1, True, N)
+    best, _ = first_of_aspects(sorted_, values, groups_of(catalog), catalog.signs, 1, True, N)
     return float(people.expected_clicks(users, items, best).mean())
 
 

@@ -27,6 +27,7 @@ from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank
 from whyrank.ranking.reasons import reasons
 from whyrank.ranking.reasons import table as reason_table
+from whyrank.ranking.topics import groups_of
 from whyrank.service.app import create_app
 from whyrank.service.settings import Settings
 
@@ -143,6 +144,9 @@ def expected_list(model: Model, user: int, item: int, n: int, options: Options) 
         same = [other for other in chosen if aspect >= 0 and catalog.aspect[other] == aspect]
         if options.per_aspect and len(same) >= options.per_aspect:
             continue
+        sense = groups_of(catalog)[2]
+        if options.per_aspect and any(sense[other] == sense[number] >= 0 for other in chosen):
+            continue
         if options.consistent and any(int(catalog.signs[other]) * sign < 0 for other in same):
             continue
         chosen.append(number)
@@ -183,7 +187,7 @@ def test_a_list_asks_for_more_until_it_is_full() -> None:
 def test_diverse_lists_have_one_reason_of_an_aspect_and_no_contradiction() -> None:
     model = POP().fit(several(several_rows(400, 1)))
     for user in model.catalog_.users.ids:
-        found = model.explain(user, "i1", n=9, diversity=0.3, polarity="any")
+        found = model.explain(user, "i1", n=9, diversity=0.3, polarity="any", backing=0.0)
         aspects = [each.aspect for each in found if each.aspect]
         assert len(aspects) == len(set(aspects)) == 3
         two = model.explain(user, "i1", n=9, diversity=0.3, polarity="any", per_aspect=5, backing=0.0)
@@ -200,11 +204,12 @@ def test_pairs_ranked_together_have_one_reason_of_an_aspect_for_each_item() -> N
     assert len(seen) == len(set(seen))
     assert all(pair.reason.evidence.supporting > pair.reason.evidence.opposing for pair in found)
     everything = model.recommend_pairs("newcomer", 200, polarity="any", per_aspect=0)
-    kept, wanted = set(), []
+    kept, wanted, sense = set(), [], groups_of(model.catalog_)[2]
     for pair in everything:
         key = (pair.item, pair.reason.aspect)
-        if pair.reason.aspect is None or key not in kept:
-            kept.add(key)
+        word = (pair.item, int(sense[model.catalog_.explanations.number(pair.reason.explanation)]))
+        if pair.reason.aspect is None or (key not in kept and word not in kept):
+            kept |= {key, word} if word[1] >= 0 else {key}
             wanted.append((pair.item, pair.reason.explanation))
     assert [(pair.item, pair.reason.explanation) for pair in found] == wanted[:12]
 

@@ -19,6 +19,8 @@ from whyrank.ranking.explain import explain
 from whyrank.ranking.rank import candidates, drawing, grounded_candidates, rank
 
 ASPECT = np.array([0, 0, 1, 2, 2, -1], np.int32)
+SENSE = np.array([0, 1, 0, -1, -1, -1], np.int32)
+GROUPS = np.stack([ASPECT, ASPECT, SENSE])
 SIGNS = np.array([1, -1, 1, 1, 1, 0], np.int8)
 POOL = np.array([[4, 0, 1, 2, 5, -1]], np.int32)
 SCORES = np.array([[2.0, 1.5, 1.0, 0.2, -0.5, -np.inf]], np.float32)
@@ -37,8 +39,9 @@ def oracle(listed: tuple[int, ...], per_aspect: int, consistent: bool, explore: 
         open_ = []
         for c, e in enumerate(POOL[0]):
             same = [a for a in above if ASPECT[a] == ASPECT[e] and ASPECT[e] >= 0]
+            repeated = per_aspect > 0 and any(SENSE[a] == SENSE[e] >= 0 for a in above)
             opposed = consistent and any(SIGNS[a] * SIGNS[e] < 0 for a in same)
-            if e >= 0 and e not in above and not opposed and (per_aspect == 0 or len(same) < per_aspect):
+            if e >= 0 and e not in above and not (opposed or repeated) and (per_aspect == 0 or len(same) < per_aspect):
                 open_.append(c)
         scores = SCORES[0][open_].astype(np.float64)
         even = np.full(len(open_), 1 / max(len(open_), 1))
@@ -61,7 +64,7 @@ def test_chances_along_lists_and_at_positions_are_those_of_the_definition(
     for listed in lists:
         expected = oracle(listed, *rule)
         whole = np.array([listed], np.int32)
-        got, _ = along_lists(POOL, SCORES, ASPECT, SIGNS, *rule, whole, np.zeros((6, 3)))
+        got, _ = along_lists(POOL, SCORES, GROUPS, SIGNS, *rule, whole, np.zeros((6, 3)))
         reached = np.cumprod([1.0, *expected[:-1]]) > 0
         assert np.allclose(got[0][reached], np.array(expected)[reached])
         for place in range(3):
@@ -69,14 +72,14 @@ def test_chances_along_lists_and_at_positions_are_those_of_the_definition(
     full = marginal.sum(1)[2]  # lists that reach three reasons
     if full == pytest.approx(1.0):
         for listed in lists[::7]:
-            at = at_positions(POOL, SCORES, ASPECT, SIGNS, *rule, np.array([listed], np.int32))[0]
+            at = at_positions(POOL, SCORES, GROUPS, SIGNS, *rule, np.array([listed], np.int32))[0]
             assert np.allclose(at, [marginal[place, e] for place, e in enumerate(listed)])
 
 
 def test_lists_come_as_often_as_their_chances_say() -> None:
     times, rule = 40_000, (1, True, 0.8, 0.1)
     many = (np.repeat(POOL, times, 0), np.repeat(SCORES, times, 0))
-    listed, scores, chances = draw_lists(*many, ASPECT, SIGNS, *rule, key_of(3), 0, 3)
+    listed, scores, chances = draw_lists(*many, GROUPS, SIGNS, *rule, key_of(3), 0, 3)
     seen = Counter(map(tuple, listed.tolist()))
     assert len(seen) > 10
     for each, count in seen.items():

@@ -11,9 +11,11 @@ import pytest
 
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
+from whyrank.kernels.opinion_rows import R_ATTRIBUTE
 from whyrank.mining import Mined, MiningRules, StatementRules, apply_review, mine, write_review
+from whyrank.mining.aspects import LEVELS
 from whyrank.mining.quotes import read_quotes
-from whyrank.mining.statements import limits_for
+from whyrank.mining.statements import limits_for, place_names
 
 PRAISE = ("The bed was really comfortable.", "Comfy beds!", "We had a comfortable bed and a quiet room.")
 BLAME = ("The bed was not comfortable.", "The walls were thin and the bed was hard.", "There was no hot water.")
@@ -342,3 +344,16 @@ def test_rules_and_units_that_do_not_fit_are_refused(mined: Mined) -> None:
     with pytest.raises(ParameterError):
         StatementRules(min_count=0)
     assert isinstance(mine(reviews(), unit="clauses").rules, MiningRules)
+
+
+def test_a_word_and_a_noun_that_are_written_with_capitals_are_a_name_but_acronyms_are_none() -> None:
+    written = {("park", "central"): (3, 2), ("park", "lovely"): (1, 9), ("tv", "large"): (9, 1), ("tv", "nice"): (8, 1)}
+    rows = [
+        (noun, word, capital, R_ATTRIBUTE, False, False)
+        for (noun, word), counts in written.items()
+        for capital, count in zip((1, 0), counts, strict=True)
+        for _ in range(count)
+    ]
+    columns = [f"p{LEVELS - 1}", "spoken", "capital", "rule", "verbal", "whole"]
+    left = place_names(pl.DataFrame(rows, columns, orient="row"))
+    assert set(left.select(columns[:2]).iter_rows()) == set(written) - {("park", "central")}

@@ -152,6 +152,7 @@ class Catalog:
         first = np.empty(len(order), np.int64)  # the most frequent of the same item, aspect and sign that is not plain
         first[order] = order[np.repeat(place, np.diff(np.append(place, len(order))))]
         enough = supporting[first] >= np.maximum(2, DETAIL * supporting)
+        enough &= supporting[first] <= supporting  # "praised by 14 people; 21 call them" is no detail of it
         fit = plain & ~plain[first] & enough
         return np.where(fit, explanation[first], -1).astype(np.int32), np.where(fit, supporting[first], 0)
 

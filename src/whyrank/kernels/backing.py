@@ -125,15 +125,16 @@ def counts_of_people(
 def first_of_aspects(
     numbers: NDArray[np.int32],
     scores: NDArray[np.float32],
-    aspect: NDArray[np.int32],
+    groups: NDArray[np.int32],
     signs: NDArray[np.int8],
     per_aspect: int,
     consistent: bool,
     n: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Row by row the first `n` candidates of which at most `per_aspect` (0: any number) share an aspect.
+    """Row by row the first `n` candidates of which at most `per_aspect` (0: any number) share a topic, none a sense.
 
-    If `consistent`, what says the opposite of one above it about the same aspect is left out. Aspect -1 is none.
+    `groups` are the topic of every explanation, the topic as it is counted, and the sense; -1 is none. If
+    `consistent`, what says the opposite of one above it about the same topic is left out.
     """
     rows, candidates = numbers.shape
     chosen = np.full((rows, n), -1, np.int32)
@@ -143,7 +144,7 @@ def first_of_aspects(
         for c in range(candidates):
             if taken == n or numbers[row, c] < 0:
                 break
-            if fits(chosen[row], taken, numbers[row, c], aspect, signs, per_aspect, consistent):
+            if fits(chosen[row], taken, numbers[row, c], groups, signs, per_aspect, consistent):
                 chosen[row, taken], values[row, taken] = numbers[row, c], scores[row, c]
                 taken += 1
     return chosen, values
@@ -154,19 +155,21 @@ def fits(
     chosen: NDArray[np.int32],
     taken: int,
     candidate: int,
-    aspect: NDArray[np.int32],
+    groups: NDArray[np.int32],
     signs: NDArray[np.int8],
     per_aspect: int,
     consistent: bool,
 ) -> bool:
-    """Whether a list may have one more: of its aspect there are too few yet, and none says the opposite."""
-    if aspect[candidate] < 0:
+    """Whether a list may have one more: its topic has room, none has its sense, and none says the opposite."""
+    topic, counted, sense = groups[0, candidate], groups[1, candidate], groups[2, candidate]
+    if topic < 0:
         return True
     same = 0
     for place in range(taken):
         other = chosen[place]
-        if aspect[other] == aspect[candidate]:
-            same += 1
-            if consistent and signs[other] * signs[candidate] < 0:
-                return False
+        if per_aspect > 0 and sense >= 0 and groups[2, other] == sense:
+            return False
+        if groups[0, other] == topic and consistent and signs[other] * signs[candidate] < 0:
+            return False
+        same += 1 if counted >= 0 and groups[1, other] == counted else 0
     return per_aspect == 0 or same < per_aspect

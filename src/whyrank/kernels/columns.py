@@ -30,6 +30,26 @@ def listed(numbers: Numbers, scores: Floats) -> tuple[Rows, Numbers, Numbers, Fl
 
 
 @kernel
+def first_of_lists(rank: Numbers, own: Numbers, told: Numbers) -> NDArray[np.bool_]:
+    """Whether what is told beside each reason (-1: nothing) is no reason's own sense and not told above, in its list.
+
+    Reasons of one list stand together, and ranks rise within it.
+    """
+    fresh = np.ones(len(rank), np.bool_)
+    start = 0
+    for at in range(len(rank)):
+        if at and rank[at] <= rank[at - 1]:
+            start = at
+        stop = at + 1
+        while stop < len(rank) and rank[stop] > rank[stop - 1]:
+            stop += 1
+        for other in range(start, stop):
+            if told[at] >= 0 and (own[other] == told[at] or (other < at and told[other] == told[at])):
+                fresh[at] = False
+    return fresh
+
+
+@kernel
 def block_parts(
     queries: Floats, keys: Floats, row: Rows, explanations: Numbers, widths: NDArray[np.int64], parts: Floats
 ) -> None:

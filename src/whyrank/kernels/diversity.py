@@ -17,7 +17,7 @@ def choose(
     indptr: NDArray[np.int64],
     words: NDArray[np.int32],
     sentiment: NDArray[np.float32],
-    aspect: NDArray[np.int32],
+    groups: NDArray[np.int32],
     signs: NDArray[np.int8],
     per_aspect: int,
     consistent: bool,
@@ -30,7 +30,7 @@ def choose(
 
     Relevance is the score scaled to 0..1 over the row's candidates; likeness is the largest word overlap with what was
     taken. A candidate is dropped when that overlap reaches `alike`, or when it shares a word with one taken whose
-    sentiment lies on the other side of zero, at least `opposed` away, or when the list has no room for its aspect.
+    sentiment lies on the other side of zero, at least `opposed` away, or when the list has no room for it (`fits`).
     """
     rows, candidates = numbers.shape
     chosen = np.full((rows, n), -1, np.int32)
@@ -61,7 +61,7 @@ def choose(
             own = words[indptr[taken] : indptr[taken + 1]]
             for c in range(found):
                 if open_[c] and not fits(
-                    chosen[row], place + 1, numbers[row, c], aspect, signs, per_aspect, consistent
+                    chosen[row], place + 1, numbers[row, c], groups, signs, per_aspect, consistent
                 ):
                     open_[c] = False
                 if open_[c]:

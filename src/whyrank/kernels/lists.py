@@ -33,7 +33,7 @@ def chances(
     weights: NDArray[np.float64],
     listed: NDArray[np.int32],
     taken: int,
-    aspect: NDArray[np.int32],
+    groups: NDArray[np.int32],
     signs: NDArray[np.int8],
     per_aspect: int,
     consistent: bool,
@@ -48,7 +48,7 @@ def chances(
         used = False
         for place in range(taken):
             used |= listed[place] == numbers[c]
-        if not used and fits(listed, taken, numbers[c], aspect, signs, per_aspect, consistent):
+        if not used and fits(listed, taken, numbers[c], groups, signs, per_aspect, consistent):
             found[c] = 1.0
             count += 1
             if first < 0:
@@ -81,7 +81,7 @@ def width_of(numbers: NDArray[np.int32]) -> int:
 def draw_lists(
     numbers: NDArray[np.int32],
     scores: NDArray[np.float32],
-    aspect: NDArray[np.int32],
+    groups: NDArray[np.int32],
     signs: NDArray[np.int8],
     per_aspect: int,
     consistent: bool,
@@ -110,7 +110,7 @@ def draw_lists(
                 weights,
                 listed[row],
                 place,
-                aspect,
+                groups,
                 signs,
                 per_aspect,
                 consistent,
@@ -136,7 +136,7 @@ def draw_lists(
 def along_lists(
     numbers: NDArray[np.int32],
     scores: NDArray[np.float32],
-    aspect: NDArray[np.int32],
+    groups: NDArray[np.int32],
     signs: NDArray[np.int8],
     per_aspect: int,
     consistent: bool,
@@ -163,7 +163,7 @@ def along_lists(
                 weights,
                 listed[row],
                 place,
-                aspect,
+                groups,
                 signs,
                 per_aspect,
                 consistent,
@@ -190,7 +190,7 @@ def along_lists(
 def at_positions(
     numbers: NDArray[np.int32],
     scores: NDArray[np.float32],
-    aspect: NDArray[np.int32],
+    groups: NDArray[np.int32],
     signs: NDArray[np.int8],
     per_aspect: int,
     consistent: bool,
@@ -204,7 +204,7 @@ def at_positions(
     width = numbers.shape[1]
     first, second, third = np.empty(width), np.empty(width), np.empty(width)
     above = np.empty(2, np.int32)
-    rules = (aspect, signs, per_aspect, consistent, explore, epsilon)
+    rules = (groups, signs, per_aspect, consistent, explore, epsilon)
     for row in range(rows):
         count = width_of(numbers[row])
         weights = weights_of(scores[row], count, explore)

@@ -226,6 +226,7 @@ class Choice:
         mentions = self.kept("idioms", mentions, st.steady(mentions, limits.records))
         mentions = self.kept("odd", mentions, st.odd_pairs(mentions))
         mentions = self.kept("own_names", mentions, st.own_names(mentions))
+        mentions = self.kept("place_names", mentions, st.place_names(mentions))
         mentions = self.kept("sorts", mentions, st.sorts(mentions, language))
         mentions = st.joined_twins(mentions, language)
         mentions = pl.concat([old, self.kept("absences", mentions, st.idle_absences(mentions))])

@@ -28,6 +28,7 @@ MEANING = {
     "idioms": "opinions about what is never spoken of by itself",
     "odd": "opinions that hardly ever go with their aspect",
     "own_names": "names that one item has",
+    "place_names": "names of places and things, written with capitals",
     "sorts": "words that say which sort of a thing is meant",
     "absences": "absences of what is hardly ever there",
     "rare": "sentences whose group cannot reach min_count",

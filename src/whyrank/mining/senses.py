@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 import polars as pl
 
-from whyrank.data.statements import GENERAL
+from whyrank.data.statements import ABSENT, GENERAL
 from whyrank.kernels import opinion_rows as kernel
 from whyrank.kernels import wordclasses as words
 from whyrank.mining.nouns import StatementEnglish
 
 SHRINK = 8.0  # imaginary records at the guess that steady a mean rating
 CLEAR = 0.2  # standard deviations from the mean that make a polarity
-MISSING, WORTH = "missing", "worth"
+(MISSING, EXCESSIVE), WORTH = ABSENT, "worth"
 FIXED = {"+": 1, "-": -1, "0": 0}  # polarities of senses that do not depend on their aspect
 GUESSES = {"+": 1, "?+": 1, "-": -1, "?-": -1}
 VERBAL = (kernel.R_VERB, kernel.R_AFFECT, kernel.R_DOES)  # rules whose opinion is a verb or a feeling
 LACK = ("lack", "lacks", "lacked", "lacking")
-EXCESSIVE, EXCESS = "excessive", ("many", "much")
+EXCESS = ("many", "much")
 UNKNOWN = 3  # marks the guess for a word that no list of senses has: then ratings must agree
 
 

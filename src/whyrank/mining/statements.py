@@ -19,6 +19,7 @@ from whyrank.mining.senses import EXCESSIVE, FIXED, MISSING, polarities
 SPOKEN = (kernel.R_PREDICATE, kernel.R_BARE, kernel.R_VERB, kernel.R_NO, kernel.R_AFFECT)  # rules beyond adjectives
 NAMED = 3  # mentions by name that make a sense one that items can have
 RARELY = 0.002  # share of what is said with its name below which that is not what items are
+ALSO = 2.0  # times as often with a capital as behind other words: then the capital is not the noun's own
 OWN = 0.5  # share of a noun's uses with a capital that makes it the item's own name
 TWIN = 0.2  # share of one sense that makes another one of the same aspect mean the same
 EXPECTED, SAID = 2.0, 0.05  # mentions with a verb that would be expected; share of them below which a word names sorts
@@ -97,6 +98,23 @@ def own_names(mentions: pl.DataFrame) -> pl.DataFrame:
     own = (pl.col("capitals") >= OWN * pl.col("n")) & (2 * pl.col("capitals") >= pl.col("capitals").sum().over(head))
     names = counts.filter(own & (pl.col("capitals") >= 3) & (pl.col("users") >= 2))
     return mentions.join(names.select(head, "item"), on=[head, "item"], how="anti")
+
+
+def place_names(mentions: pl.DataFrame) -> pl.DataFrame:
+    """Mentions without names of places and things: Central Park, Grand Central Station, though a park is none.
+
+    The noun mostly has a capital behind this word, and much less often behind others (a TV always has one).
+    """
+    head, capital = f"p{LEVELS - 1}", pl.col("capital") == 1
+    inside = mentions.filter((pl.col("capital") >= 0) & ~pl.col("whole") & ~pl.col("verbal"))
+    counts = inside.group_by(head, "spoken").agg(
+        n=pl.len(), capitals=capital.sum(), before=(pl.col("rule") == kernel.R_ATTRIBUTE).sum()
+    )
+    others, elsewhere = (pl.col(each).sum().over(head) - pl.col(each) for each in ("n", "capitals"))
+    named = (pl.col("capitals") >= OWN * pl.col("n")) & (pl.col("before") >= OWN * pl.col("n"))
+    rarer = (others > 0) & (pl.col("capitals") * others >= ALSO * elsewhere * pl.col("n"))
+    found = counts.filter(named & rarer & (pl.col("capitals") >= NAMED))
+    return mentions.join(found.select(head, "spoken"), on=[head, "spoken"], how="anti")
 
 
 def sorts(mentions: pl.DataFrame, language: StatementEnglish) -> pl.DataFrame:

@@ -8,6 +8,7 @@ from whyrank.data.once import OncePer
 from whyrank.kernels.diversity import choose
 from whyrank.ranking.form import Floats, Numbers
 from whyrank.ranking.options import Options
+from whyrank.ranking.topics import groups_of
 from whyrank.ranking.words import word_rows
 
 ALIKE = 0.6  # word overlap from which two reasons say the same
@@ -18,5 +19,5 @@ _words_of: OncePer[Catalog, CSR] = OncePer(lambda catalog: word_rows(catalog))
 def diversify(catalog: Catalog, numbers: Numbers, scores: Floats, n: int, options: Options) -> tuple[Numbers, Floats]:
     """Choose `n` of the ranked candidates of every row; rows are shorter (-1) where the rest repeats or contradicts."""
     words, limits = _words_of(catalog), (options.per_aspect, options.consistent)
-    of_pool = (words.indptr, words.indices, catalog.sentiment, catalog.aspect, catalog.signs)
+    of_pool = (words.indptr, words.indices, catalog.sentiment, groups_of(catalog), catalog.signs)
     return choose(numbers, scores, *of_pool, *limits, options.diversity, ALIKE, OPPOSED, n)

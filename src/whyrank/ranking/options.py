@@ -107,7 +107,11 @@ class Options:
         choices=POLARITIES,
     )
     per_aspect: int = _option(
-        1, "whole", "At most so many reasons of one aspect in a list; 0: no limit.", at_least=0, at_most=100
+        1,
+        "whole",
+        "At most so many reasons of one aspect (or kind of it) in a list, and one with the same word; 0: no limit.",
+        at_least=0,
+        at_most=100,
     )
     consistent: bool = _option(True, "switch", "Nothing in a list says the opposite of something else in it.")
     diversity: float = _option(

@@ -21,6 +21,7 @@ from whyrank.ranking.form import Floats, Numbers, Scorer, given_mu
 from whyrank.ranking.options import Options
 from whyrank.ranking.request import Candidates
 from whyrank.ranking.search import Search
+from whyrank.ranking.topics import groups_of
 
 Kept = TypeVar("Kept")
 CHUNK = 8192  # pairs whose queries and lists are in memory at once
@@ -170,7 +171,7 @@ def bounded(n: int) -> int:
 def drawing(catalog: Catalog, options: Options) -> tuple[NDArray[np.int32], NDArray[np.int8], int, bool, float, float]:
     """What the chances of a list depend on beside the candidates and their scores, as kernels take it."""
     limits = (int(options.per_aspect), bool(options.consistent))
-    return catalog.aspect, catalog.signs, *limits, float(options.explore), float(options.epsilon)
+    return groups_of(catalog), catalog.signs, *limits, float(options.explore), float(options.epsilon)
 
 
 def candidates(
@@ -282,7 +283,7 @@ def _chosen(catalog: Catalog, found: tuple[Numbers, Floats], n: int, options: Op
     """What a list takes of the best that were found."""
     if options.diversity:
         return diversify(catalog, *found, n, options)
-    return first_of_aspects(*found, catalog.aspect, catalog.signs, options.per_aspect, options.consistent, n)
+    return first_of_aspects(*found, groups_of(catalog), catalog.signs, options.per_aspect, options.consistent, n)
 
 
 def _unfinished(found: tuple[Numbers, Floats], lists: tuple[Numbers, Floats]) -> NDArray[np.int64]:

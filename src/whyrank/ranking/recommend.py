@@ -34,6 +34,7 @@ from whyrank.ranking.rank import (
 from whyrank.ranking.reasons import Reason, reasons
 from whyrank.ranking.request import Candidates
 from whyrank.ranking.sentences import Templates
+from whyrank.ranking.topics import groups_of
 
 KEPT = 16  # values of mu whose bounds of items are kept
 
@@ -184,7 +185,7 @@ def _fit_to_show(catalog: Catalog, best: TopPairs, options: Options) -> NDArray[
     kept = []
     for places in np.split(order, np.flatnonzero(np.diff(best.items[order])) + 1):
         numbers = best.explanations[places][None, :]
-        limits = (catalog.aspect, catalog.signs, options.per_aspect, options.consistent)
+        limits = (groups_of(catalog), catalog.signs, options.per_aspect, options.consistent)
         chosen = first_of_aspects(numbers, best.scores[places][None, :], *limits, len(places))[0][0]
         kept.append(places[np.isin(numbers[0], chosen[chosen >= 0])])
     return np.sort(np.concatenate(kept))

@@ -17,9 +17,11 @@ import polars as pl
 
 from whyrank.data.catalog import Catalog
 from whyrank.errors import DataError
+from whyrank.kernels.columns import first_of_lists
 from whyrank.ranking.evidence import EvidenceColumns
 from whyrank.ranking.form import Numbers
 from whyrank.ranking.phrases import Phrase, Words, phrase_of
+from whyrank.ranking.topics import groups_of
 
 DEFAULT = Path(__file__).parent / "templates" / "en.json"
 FEW = 4  # people, up to whom they are counted and not called "people"
@@ -202,7 +204,12 @@ def write_sentences(
 ) -> list[str] | pl.Series:
     """A sentence for each reason; of many, those that are alike get the same one, which is written once."""
     of_evidence = ("supporting", "opposing", "agreeing", "mentions", "user", "user_aspect", "user_items")
-    columns = (explanation, rank, *(getattr(evidence, name) for name in of_evidence), *_details(catalog, evidence))
+    columns = (
+        explanation,
+        rank,
+        *(getattr(evidence, name) for name in of_evidence),
+        *_details(catalog, explanation, rank, evidence),
+    )
     known = templates.written.setdefault(catalog, {})
     if len(known) > KEPT:
         known.clear()
@@ -224,13 +231,17 @@ def write_sentences(
     return pl.Series([written(row) for row in rows], dtype=pl.String).gather(place)
 
 
-def _details(catalog: Catalog, evidence: EvidenceColumns) -> tuple[Numbers, Numbers]:
-    """What else people say about the aspect of plain praise and blame, and how many of them."""
+def _details(
+    catalog: Catalog, explanation: Numbers, rank: Numbers, evidence: EvidenceColumns
+) -> tuple[Numbers, Numbers]:
+    """What else people say about the aspect of plain praise and blame, and how many of them; each sense once a list."""
     if catalog.details is None:
         return np.full(len(evidence.entries), -1, np.int32), np.zeros(len(evidence.entries), np.int32)
     known, at = evidence.entries >= 0, np.maximum(evidence.entries, 0)
     detail, people = catalog.details
-    return np.where(known, detail[at], -1).astype(np.int32), np.where(known, people[at], 0).astype(np.int32)
+    detail, senses = np.where(known, detail[at], -1).astype(np.int32), groups_of(catalog)[2]
+    fresh = first_of_lists(rank, senses[explanation], np.where(detail >= 0, senses[detail], -1))
+    return np.where(fresh, detail, -1).astype(np.int32), np.where(known & fresh, people[at], 0).astype(np.int32)
 
 
 @cache
