@@ -14,7 +14,7 @@ from whyrank.errors import ParameterError
 from whyrank.ranking.explain import explain, explained, ranked_known
 from whyrank.ranking.options import Options
 from whyrank.ranking.parts import Made, Progress, check_paths, parts_of, sink
-from whyrank.ranking.rank import ItemRanker, Ranker, check_count, rank_items
+from whyrank.ranking.rank import ItemRanker, Ranker, check_count, fallback_of, rank_items, user_numbers
 from whyrank.ranking.reasons import table
 from whyrank.ranking.sentences import Templates
 
@@ -194,7 +194,7 @@ def _items_of(
     threads: int | None,
 ) -> pl.DataFrame:
     """The items of some users, with their reasons."""
-    numbers = model.catalog_.users.numbers(users, missing="negative")
+    numbers = user_numbers(model.catalog_, users, options)
     ranked = rank_items(model, numbers, n, threads, options)
     row, place = np.nonzero(ranked.numbers >= 0)
     # A user without an item has a row, too; its item is unknown.
@@ -210,7 +210,9 @@ def _items_of(
             "item": ids,
             "item_score": pl.Series(scores, dtype=pl.Float32),
             "status": pl.Series(np.where(items >= 0, "ok", "no_item"), dtype=pl.String),
-            "fallback": pl.Series(np.where(numbers[row] < 0, "unknown_user", ""), dtype=pl.String).replace("", None),
+            "fallback": pl.Series(np.where(numbers[row] < 0, fallback_of(options), ""), dtype=pl.String).replace(
+                "", None
+            ),
         }
     )
     if len(without):
@@ -255,7 +257,7 @@ def _counts_of_items(made: Made, with_reasons: bool) -> tuple[int, int, dict[str
     of_user = first & (pl.col("item_rank").is_null() | (pl.col("item_rank") == 1))
     counts = made.table.select(
         *((first & (pl.col("status") == name)).sum().alias(name) for name in ("ok", "no_reason", "no_item")),
-        (of_user & pl.col("fallback").is_not_null()).sum().alias("unknown"),
+        (of_user & (pl.col("fallback") == "unknown_user")).sum().alias("unknown"),
         (pl.col("rank").count() if with_reasons else pl.lit(0)).alias("reasons"),
     )
     ok, no_reason, no_item, unknown, reasons = counts.collect().row(0)
