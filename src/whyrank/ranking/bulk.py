@@ -118,8 +118,8 @@ def explain_file(
     pairs, output, options, shown = Path(pairs), Path(output), options or Options(), shown or Shown()
     check_paths(output, pairs, lists=shown.quotes)
 
-    def make(some: pl.DataFrame) -> pl.DataFrame:
-        found = explain(model, some, options, n, templates=shown.templates, threads=threads)
+    def make(some: pl.DataFrame, first: int) -> pl.DataFrame:
+        found = explain(model, some, options, n, templates=shown.templates, threads=threads, first=first)
         return _with_titles(table(found, quotes=shown.quotes, sentences=shown.sentences), shown.titles)
 
     with parts_of(output, fingerprint(model, pairs, n, options, shown)) as parts:
@@ -154,8 +154,9 @@ def recommend_file(
     check_count(n)
     check_paths(output, source, lists=shown.quotes and reasons > 0)
 
-    def make(some: pl.DataFrame) -> pl.DataFrame:
-        return _with_titles(_items_of(model, some["user"], n, reasons, options, shown, threads), shown.titles)
+    def make(some: pl.DataFrame, first: int) -> pl.DataFrame:
+        found = _items_of(model, some["user"], n, reasons, options, shown, threads, n * first)
+        return _with_titles(found, shown.titles)
 
     model.item_keys()  # a model that ranks no items says so before anything is written
     with parts_of(output, fingerprint(model, source, (n, reasons), options, shown)) as parts:
@@ -192,8 +193,9 @@ def _items_of(
     options: Options,
     shown: Shown,
     threads: int | None,
+    first: int,
 ) -> pl.DataFrame:
-    """The items of some users, with their reasons."""
+    """The items of some users, with their reasons; `first` is the number of their first pair among all."""
     numbers = user_numbers(model.catalog_, users, options)
     ranked = rank_items(model, numbers, n, threads, options)
     row, place = np.nonzero(ranked.numbers >= 0)
@@ -221,7 +223,7 @@ def _items_of(
     if how_many == 0:
         return about
     pairs = (about["user"], ids)
-    lists = ranked_known(model, numbers[row], items, how_many, options, threads)
+    lists = ranked_known(model, numbers[row], items, how_many, options, threads, first)
     found = explained(model, pairs, (numbers[row], items), lists, options, templates=shown.templates)
     listed = table(found, quotes=shown.quotes, sentences=shown.sentences)
     sizes = np.maximum(np.diff(found.starts), 1)
