@@ -18,6 +18,7 @@ from whyrank.errors import ParameterError
 from whyrank.models import BPER, BPERJ
 from whyrank.ranking import bulk
 from whyrank.ranking.bulk import Shown, recommend_file
+from whyrank.ranking.options import Options
 from whyrank.ranking.search import Search
 
 
@@ -71,6 +72,20 @@ def test_items_of_many_are_those_of_each(model: BPERJ, tmp_path: Path) -> None:
         assert set(mine["fallback"]) == {"unknown_user" if user == "nobody" else None}
     assert report.reasons == table["rank"].count()
     assert report.statuses.get("no_reason", 0) == (table["status"] == "no_reason").sum()
+
+
+@pytest.mark.parametrize("reasons", [0, 2])
+def test_items_that_are_not_personal_are_those_of_somebody_unknown(model: BPERJ, tmp_path: Path, reasons: int) -> None:
+    users, options = model.catalog_.users.ids.to_list()[:5], Options(personal=False)
+    pl.DataFrame({"user": users}).write_csv(tmp_path / "users.csv")
+    report = recommend_file(model, tmp_path / "users.csv", tmp_path / "items.parquet", 4, reasons, options)
+    table = pl.read_parquet(tmp_path / "items.parquet")
+    assert report.unknown_users == 0
+    assert set(table["fallback"]) == {"not_personal"}
+    expected = [each.item for each in model.recommend("nobody", 4, reasons)]
+    for user in users:
+        mine = table.filter(pl.col("user") == user)
+        assert mine["item"].unique(maintain_order=True).to_list() == expected
 
 
 def test_all_users_resume_and_forms_agree(model: BPERJ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from whyrank.data.simulate_people import simulate_people
 from whyrank.errors import ParameterError
 from whyrank.kernels.lists import along_lists, at_positions, draw_lists
 from whyrank.kernels.rng import key_of
+from whyrank.ranking import bulk
 from whyrank.ranking.explain import explain
 from whyrank.ranking.rank import candidates, drawing, grounded_candidates, rank
 
@@ -29,6 +32,22 @@ SCORES = np.array([[2.0, 1.5, 1.0, 0.2, -0.5, -np.inf]], np.float32)
 @pytest.fixture(scope="module")
 def model() -> wr.Model:
     return wr.COUNTS().fit(simulate_people(users=80, items=12, explanations=48, records=500, seed=4).triplets)
+
+
+def test_no_two_parts_of_a_file_are_drawn_alike(
+    model: wr.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = model.catalog_.items.ids[0]
+    pl.DataFrame({"user": ["nobody"] * 40, "item": [item] * 40}).write_csv(tmp_path / "pairs.csv")
+    options = wr.Options(explore=5.0, grounded=False, draw=3)
+    files = []
+    for rows in (10, 1000):
+        monkeypatch.setattr(bulk, "ROWS", rows)
+        bulk.explain_file(model, tmp_path / "pairs.csv", tmp_path / f"{rows}.parquet", 3, options)
+        files.append(pl.read_parquet(tmp_path / f"{rows}.parquet"))
+    assert files[0].equals(files[1])
+    drawn = files[0]["explanation"].to_numpy().reshape(4, 30)
+    assert len({tuple(part) for part in drawn.tolist()}) == 4
 
 
 def oracle(listed: tuple[int, ...], per_aspect: int, consistent: bool, explore: float, epsilon: float) -> list[float]:

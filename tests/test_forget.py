@@ -16,6 +16,7 @@ from whyrank.data import Triplets, read_split
 from whyrank.data.catalog import Catalog
 from whyrank.errors import DataError
 from whyrank.models import BPER, COUNTS, RUCF, load
+from whyrank.models.learned import Correction, with_correction
 from whyrank.online.about import about
 from whyrank.online.erasure import TOMBSTONE
 from whyrank.online.forget import RECOUNTED, UNLINKED, forget, held_by_model
@@ -100,6 +101,21 @@ def test_a_model_alone_keeps_sums_and_loses_every_link(tmp_path: Path, split: Pa
     assert len(after.people.quotes) + erased.removed["quotes"] == len(model.catalog_.people.quotes)
     (nothing,) = forget(USER, models=[tmp_path / "model"]).folders
     assert (nothing.found, nothing.before) == (False, erased.after)
+
+
+def test_a_model_that_learned_from_reactions_loses_what_it_learned_of_the_user(tmp_path: Path, split: Path) -> None:
+    model = BPER(epochs=2).fit(read_split(split).train)
+    catalog = model.catalog_
+    sizes = (len(catalog.explanations), len(catalog.users), len(catalog.items))
+    units, users, items = (np.ones((size, 2), np.float32) for size in sizes)
+    learned = with_correction(model, Correction(np.ones(sizes[0], np.float32), units, users, items), "log")
+    learned.save(tmp_path / "model")
+    assert "learned_users" in held_by_model(learned, USER)["factors"]  # type: ignore[operator]
+    forget(USER, models=[tmp_path / "model"])
+    left = load(tmp_path / "model").learned_users_
+    number = catalog.users.number(USER)
+    assert not left[number].any()
+    assert np.delete(left, number, 0).all()
 
 
 def test_a_split_keeps_the_parts_of_all_others(tmp_path: Path, split: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import polars as pl
@@ -238,6 +239,28 @@ def test_a_locked_store_delays_exposures_and_fails_those_who_wait(
     made.close(60)
     assert (counted.written, counted.failed) == (1, 4)
     other.close()
+
+
+def test_a_writer_outlives_those_who_stop_waiting(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that waits in vain cancels its future; one that fails afterwards is told to nobody, either."""
+    counted, held = Counted(), threading.Event()
+    writing = store.writing
+
+    def slow() -> AbstractContextManager[sa.Connection]:
+        held.wait(60)
+        return writing()
+
+    monkeypatch.setattr(store, "writing", slow)
+    made = Writer(store, counted)
+    waiting = made.put([exposure()], durable=True)
+    assert waiting is not None
+    assert waiting.cancel()
+    held.set()
+    later = made.put([exposure()], durable=True)
+    assert later is not None
+    later.result(60)
+    made.close(60)
+    assert counted.written == 2
 
 
 def test_erasing_a_user_leaves_others_and_retention_leaves_what_is_new(store: Store) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from service_world import Process, World, make_world
@@ -97,6 +98,19 @@ def test_reasons_are_given_where_the_log_is_full(
     assert "exposure" not in answer.json()["results"][0]
     assert client.post("/v1/explain", json=pair(world, durable=True)).status_code == 503
     assert "whyrank_exposures_failed_total 2.0" in client.get("/metrics").text
+
+
+def test_whoever_waits_for_a_store_that_fails_is_told_so_on_both_ways(
+    client: TestClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise sa.exc.OperationalError("INSERT", None, Exception("database or disk is full"))
+
+    monkeypatch.setattr(client.app.app.state.whyrank.store, "writing", broken)
+    for more in ({}, {"exclude": []}):  # a list of texts takes the way through the framework
+        answer = client.post("/v1/explain", json=pair(world, durable=True, **more))
+        assert (answer.status_code, answer.json()["type"]) == (503, "urn:whyrank:problem:store-failed")
+    assert client.post("/v1/explain", json=pair(world)).status_code == 200
 
 
 def test_answers_that_are_not_personal_are_those_of_somebody_unknown(client: TestClient, world: World) -> None:

@@ -24,6 +24,11 @@ def test_the_clustered_test_worked_by_hand() -> None:
     assert found == pytest.approx(expected, rel=1e-9)
 
 
+def test_differences_that_cancel_out_for_every_user_prove_nothing() -> None:
+    ours, users = np.array([1.0, 0.0, 1.0, 0.0]), np.array([7, 7, 8, 8])
+    assert [test(ours, 1 - ours, users) for test in TESTS.values()] == [1.0, 1.0, 1.0]
+
+
 def test_the_resampled_test_worked_by_hand() -> None:
     ours, theirs = np.array([0.30, 0.31, 0.29]), np.full(3, 0.28)
     t = 0.02 / (0.01 * math.sqrt(1 / 3 + 0.4))

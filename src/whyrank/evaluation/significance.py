@@ -122,7 +122,9 @@ def _by_user(difference: Values, users: Users | None) -> tuple[Values, NDArray[n
 
 
 def _tail(mean: float, error: float, freedom: int) -> float:
-    """The two-sided p-value of a mean with a standard error; all differences the same leave no doubt."""
+    """The two-sided p-value of a mean with a standard error; all differences the same leave no doubt, but for none."""
+    if mean == 0:
+        return 1.0
     return student_tail(abs(mean) / error, freedom) if error > 1e-15 * abs(mean) else 0.0
 
 

@@ -47,6 +47,7 @@ class Correction:
 class LearnedModel(Model):
     """Base of models with a correction; the reviews' part is the next class in line."""
 
+    of_users = (*Model.of_users, "learned_users")
     learned_bias_: Floats
     learned_units_: Floats
     learned_users_: Floats

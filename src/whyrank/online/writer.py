@@ -144,8 +144,7 @@ class Writer:
             return
         self._counts.exposures_written(len(rows))
         for put in batch:
-            if put.future is not None:
-                put.future.set_result(None)
+            put.tell()
 
     def _failed(self, batch: list[Put], error: Exception) -> None:
         """Tell those who wait; put the others back where a later try may succeed."""
@@ -159,8 +158,7 @@ class Writer:
             self._queued += sum(len(put.exposures) for put in left)
         self._counts.exposures_failed(sum(len(put.exposures) for put in lost))
         for put in lost:
-            if put.future is not None:
-                put.future.set_exception(error)
+            put.tell(error)
         with self._wake:
             if left and not self._urgent and not self._ending:
                 self._wake.wait(AGAIN)
@@ -171,6 +169,15 @@ class Put(NamedTuple):
 
     exposures: Sequence[Exposure]
     future: Future[None] | None
+
+    def tell(self, error: Exception | None = None) -> None:
+        """Say what came of it, once; whoever got tired of waiting has cancelled the future, which takes no result."""
+        if self.future is None or not self.future.set_running_or_notify_cancel():
+            return
+        if error is None:
+            self.future.set_result(None)
+        else:
+            self.future.set_exception(error)
 
 
 def new_id() -> str:

@@ -14,7 +14,7 @@ from whyrank.errors import ParameterError
 from whyrank.ranking.explain import explain, explained, ranked_known
 from whyrank.ranking.options import Options
 from whyrank.ranking.parts import Made, Progress, check_paths, parts_of, sink
-from whyrank.ranking.rank import ItemRanker, Ranker, check_count, rank_items
+from whyrank.ranking.rank import ItemRanker, Ranker, check_count, fallback_of, rank_items, user_numbers
 from whyrank.ranking.reasons import table
 from whyrank.ranking.sentences import Templates
 
@@ -118,8 +118,8 @@ def explain_file(
     pairs, output, options, shown = Path(pairs), Path(output), options or Options(), shown or Shown()
     check_paths(output, pairs, lists=shown.quotes)
 
-    def make(some: pl.DataFrame) -> pl.DataFrame:
-        found = explain(model, some, options, n, templates=shown.templates, threads=threads)
+    def make(some: pl.DataFrame, first: int) -> pl.DataFrame:
+        found = explain(model, some, options, n, templates=shown.templates, threads=threads, first=first)
         return _with_titles(table(found, quotes=shown.quotes, sentences=shown.sentences), shown.titles)
 
     with parts_of(output, fingerprint(model, pairs, n, options, shown)) as parts:
@@ -154,8 +154,9 @@ def recommend_file(
     check_count(n)
     check_paths(output, source, lists=shown.quotes and reasons > 0)
 
-    def make(some: pl.DataFrame) -> pl.DataFrame:
-        return _with_titles(_items_of(model, some["user"], n, reasons, options, shown, threads), shown.titles)
+    def make(some: pl.DataFrame, first: int) -> pl.DataFrame:
+        found = _items_of(model, some["user"], n, reasons, options, shown, threads, n * first)
+        return _with_titles(found, shown.titles)
 
     model.item_keys()  # a model that ranks no items says so before anything is written
     with parts_of(output, fingerprint(model, source, (n, reasons), options, shown)) as parts:
@@ -192,9 +193,10 @@ def _items_of(
     options: Options,
     shown: Shown,
     threads: int | None,
+    first: int,
 ) -> pl.DataFrame:
-    """The items of some users, with their reasons."""
-    numbers = model.catalog_.users.numbers(users, missing="negative")
+    """The items of some users, with their reasons; `first` is the number of their first pair among all."""
+    numbers = user_numbers(model.catalog_, users, options)
     ranked = rank_items(model, numbers, n, threads, options)
     row, place = np.nonzero(ranked.numbers >= 0)
     # A user without an item has a row, too; its item is unknown.
@@ -210,7 +212,9 @@ def _items_of(
             "item": ids,
             "item_score": pl.Series(scores, dtype=pl.Float32),
             "status": pl.Series(np.where(items >= 0, "ok", "no_item"), dtype=pl.String),
-            "fallback": pl.Series(np.where(numbers[row] < 0, "unknown_user", ""), dtype=pl.String).replace("", None),
+            "fallback": pl.Series(np.where(numbers[row] < 0, fallback_of(options), ""), dtype=pl.String).replace(
+                "", None
+            ),
         }
     )
     if len(without):
@@ -219,7 +223,7 @@ def _items_of(
     if how_many == 0:
         return about
     pairs = (about["user"], ids)
-    lists = ranked_known(model, numbers[row], items, how_many, options, threads)
+    lists = ranked_known(model, numbers[row], items, how_many, options, threads, first)
     found = explained(model, pairs, (numbers[row], items), lists, options, templates=shown.templates)
     listed = table(found, quotes=shown.quotes, sentences=shown.sentences)
     sizes = np.maximum(np.diff(found.starts), 1)
@@ -255,7 +259,7 @@ def _counts_of_items(made: Made, with_reasons: bool) -> tuple[int, int, dict[str
     of_user = first & (pl.col("item_rank").is_null() | (pl.col("item_rank") == 1))
     counts = made.table.select(
         *((first & (pl.col("status") == name)).sum().alias(name) for name in ("ok", "no_reason", "no_item")),
-        (of_user & pl.col("fallback").is_not_null()).sum().alias("unknown"),
+        (of_user & (pl.col("fallback") == "unknown_user")).sum().alias("unknown"),
         (pl.col("rank").count() if with_reasons else pl.lit(0)).alias("reasons"),
     )
     ok, no_reason, no_item, unknown, reasons = counts.collect().row(0)

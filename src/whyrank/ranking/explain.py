@@ -121,12 +121,13 @@ def explain(
     similar: bool = False,
     templates: Templates | None = None,
     threads: int | None = None,
+    first: int = 0,
 ) -> Explained:
     """The `n` best reasons of every pair, in columns.
 
     An unknown user is answered from the item and popularity, and marked (`fallbacks`); an unknown item is marked
     (`statuses`) and has no reasons, or raises UnknownId. `similar` counts what people say about similar items, too,
-    which takes longest.
+    which takes longest. `first` as in `rank`.
     """
     catalog, (user_ids, item_ids) = model.catalog_, pair_ids(pairs)
     users = user_numbers(catalog, user_ids, options or Options())
@@ -135,7 +136,7 @@ def explain(
         model,
         (user_ids, item_ids),
         (users, items),
-        ranked_known(model, users, items, n, options or Options(), threads),
+        ranked_known(model, users, items, n, options or Options(), threads, first),
         options or Options(),
         similar=similar,
         templates=templates,
@@ -143,13 +144,13 @@ def explain(
 
 
 def ranked_known(
-    model: Ranker, users: Numbers, items: Numbers, n: int, options: Options, threads: int | None
+    model: Ranker, users: Numbers, items: Numbers, n: int, options: Options, threads: int | None, first: int = 0
 ) -> Ranked:
     """As `rank`, but nothing for unknown items."""
     known = np.flatnonzero(items >= 0)
     if len(known) == len(items):
-        return rank(model, users, items, n, options, threads)
-    found = rank(model, users[known], items[known], n, options, threads)
+        return rank(model, users, items, n, options, threads, first=first)
+    found = rank(model, users[known], items[known], n, options, threads, first=first)
     shape = (len(items), found.numbers.shape[1])
     numbers, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
     numbers[known], scores[known] = found.numbers, found.scores

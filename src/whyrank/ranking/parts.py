@@ -57,10 +57,13 @@ class Parts:
         source: pl.LazyFrame,
         path: Path | None,
         rows: int,
-        make: Callable[[pl.DataFrame], pl.DataFrame],
+        make: Callable[[pl.DataFrame, int], pl.DataFrame],
         progress: Progress | None = None,
     ) -> Made:
-        """Make a table of every `rows` rows of the source (from `path`), except where an earlier run has done so."""
+        """Make a table of every `rows` rows of the source (from `path`), except where an earlier run has done so.
+
+        `make` is given the rows and the number of the first one.
+        """
         total = int(collected(source.select(pl.len()), path).item())
         if not total:
             raise DataError("no rows", path=path, expected="at least one row")
@@ -70,7 +73,7 @@ class Parts:
             if part.is_file():
                 resumed += size
             else:
-                made = make(collected(source.slice(start, rows), path))
+                made = make(collected(source.slice(start, rows), path), start)
                 with new_file(part) as aside:
                     made.write_ipc(aside, compression="uncompressed")
             done += size

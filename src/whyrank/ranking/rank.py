@@ -97,10 +97,12 @@ def rank(
     options: Options = PLAIN,
     threads: int | None = None,
     among: CSR | None = None,
+    first: int = 0,
 ) -> Ranked:
     """The `n` best explanations of every pair, exactly; memory grows with the answer, not with the pool.
 
-    `among` has a row of explanations per item and leaves only those of a pair's item, whatever the options say.
+    `among` has a row of explanations per item and leaves only those of a pair's item, whatever the options say. `first`
+    is the number of the first pair where these are a part of more, so that no two parts draw alike.
     """
     check_count(n)
     check_mu(model, options.mu)
@@ -112,13 +114,13 @@ def rank(
     chunk = max(1, min(CHUNK, WHOLE // len(model.catalog_.explanations))) if whole else CHUNK
     given = (allowed, boost, whole, threads, among)
     if len(users) <= chunk:
-        return _lists(model, users, items, n, options, *given)
+        return _lists(model, users, items, n, options, *given, first)
     shape = (len(users), n)
     chances = np.empty(shape, np.float64) if options.drawn else None
     ranked = Ranked(np.empty(shape, np.int32), np.empty(shape, np.float32), chances)
     for start in range(0, len(users), chunk):
         part = slice(start, start + chunk)
-        found = _lists(model, users[part], items[part], n, options, *given, start)
+        found = _lists(model, users[part], items[part], n, options, *given, first + start)
         ranked.numbers[part], ranked.scores[part] = found.numbers, found.scores
         if chances is not None:
             chances[part] = found.propensities
@@ -136,7 +138,7 @@ def _lists(
     whole: bool,
     threads: int | None,
     among: CSR | None,
-    first: int = 0,
+    first: int,
 ) -> Ranked:
     """Lists by score, or drawn; `first` is the number of the first pair among all, by which draws differ."""
     if not options.drawn:
@@ -181,8 +183,9 @@ def candidates(
     shape = (len(users), min(bounded(n), len(model.catalog_.explanations)))
     numbers, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
     allowed, boost = options.allowed(model.catalog_), _boost(model.catalog_, options)
-    for start in range(0, len(users), CHUNK):
-        part = slice(start, start + CHUNK)
+    chunk = max(1, min(CHUNK, WHOLE // len(model.catalog_.explanations))) if model.scores_n else CHUNK
+    for start in range(0, len(users), chunk):
+        part = slice(start, start + chunk)
         found = _top(model, users[part], items[part], shape[1], options, allowed, boost, model.scores_n, threads, None)
         numbers[part], scores[part] = found
     return numbers, scores

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 from pydantic_core import to_json
+from sqlalchemy.exc import SQLAlchemyError
 
 from whyrank.online import ab
 from whyrank.online.assignment import NO_REASONS, Arm, Experiment
@@ -19,7 +20,7 @@ from whyrank.online.store import WAIT, Store
 from whyrank.online.writer import Exposure, QueueFull, Writer, new_id
 from whyrank.ranking.options import Options
 from whyrank.service.answers import pairs_of
-from whyrank.service.problems import Problem, forbidden, store_busy
+from whyrank.service.problems import Problem, forbidden, store_busy, store_failed
 from whyrank.service.schemas import options_of
 from whyrank.service.settings import Settings
 from whyrank.service.shelf import Loaded
@@ -176,3 +177,5 @@ async def written(waiting: Future[None]) -> None:
         await asyncio.wait_for(asyncio.wrap_future(waiting), WAIT)
     except TimeoutError:
         raise store_busy() from None
+    except SQLAlchemyError:  # the writer has logged it; the short way knows no errors of databases
+        raise store_failed() from None

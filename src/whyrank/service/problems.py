@@ -164,13 +164,18 @@ def problem_of(error: WhyrankError) -> Problem:
 async def _store(request: Request, error: Exception) -> Response:
     """A full disk, a damaged file, a server that is gone: reasons need no store, so all other routes go on."""
     log.error(STORE_FAILED, first_line(getattr(error, "orig", None) or error))
-    detail = "the store failed and kept nothing of this request; the service's log says why"
-    return Problem("store-failed", 503, detail, {"Retry-After": "10"}).response()
+    return store_failed().response()
 
 
 def forbidden(scope: str) -> Problem:
     """The key is known but not allowed to do this."""
     return Problem("forbidden", 403, f"this key has no scope {scope!r}; ask whoever runs the service for one")
+
+
+def store_failed() -> Problem:
+    """A full disk, a damaged file, a server that is gone."""
+    detail = "the store failed and kept nothing of this request; the service's log says why"
+    return Problem("store-failed", 503, detail, {"Retry-After": "10"})
 
 
 def store_busy() -> Problem:
