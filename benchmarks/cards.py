@@ -30,9 +30,10 @@ card without any reason is not good. Whether a card is true to the item's review
 How far to trust this: the labels were written by a language model that followed the rubric, not by people. The rules
 were changed between rounds after what was found on these same four sets: the figures are not held out. Readers differ
 by up to fifteen of sixty and nine of twenty-five between rounds with small changes (all rounds: benchmarks/README.md).
-The cards of the last, seventh round were read without knowing whose they are: those of version 0.1 (clauses), of the
+The cards of the last, seventh round were read without marks: those of version 0.1 (clauses), of the
 statements before this round and of those now were mixed in random order and labelled in one pass, equal ones once.
-Clauses can be told from statements by their form, and the reader had changed the rules and seen some of the cards.
+That is only half blind: clauses can be told from statements by their form, statements before from those now by their
+templates ("praise the great views"), and the reader had changed the rules and seen some of the cards.
 
 | good cards of 25 | games | hotels | recipes | restaurants |
 |---|--:|--:|--:|--:|
