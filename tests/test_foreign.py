@@ -21,7 +21,7 @@ def rows(path: Path, **options: object) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize("separator", [" ", ","])
 def test_an_atomic_file_of_recbole(tmp_path: Path, separator: str) -> None:
     file = tmp_path / "hotels.inter"
-    file.write_text(f"{INTER}7\t3\t12{separator}4\t4.0\t1400000000.0\n8\t3\t4\t2\t1400000001\n")
+    file.write_text(f"{INTER}7\t3\t12{separator}4\t4.0\t1400000000.0\n8\t3\t4\t2\t1.400000001e+09\n")
     found = read(file)
     assert rows(file) == [("7", "3", "12"), ("7", "3", "4"), ("8", "3", "4")]
     assert found.time is not None

@@ -68,6 +68,19 @@ def test_what_cannot_be_an_experiment_is_refused(make: object, said: str) -> Non
         make()  # type: ignore[operator]
 
 
+def test_who_changes_the_ramp_starts_nothing_that_was_stopped_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(f"sqlite:///{tmp_path}/s.db").create()
+    made = ab.create(store, Experiment("t", parse_arms(["a=bper", "b=none"], None)))
+    stopped = ab.stop(store, "t")
+    monkeypatch.setattr(ab, "found", lambda store, name: made)  # as it was read before
+    with pytest.raises(ParameterError, match="is stopped"):
+        ab.ramp(store, "t", 0.5)
+    assert ab.listed(store) == [stopped]
+    store.close()
+
+
 def test_experiments_are_stored_ramped_and_stopped(tmp_path: Path) -> None:
     store = Store(f"sqlite:///{tmp_path}/s.db").create()
     made = ab.create(store, Experiment("t", parse_arms(["a=bper", "b=bper,diversity=0.5,personal=false"], "1:3")))

@@ -195,6 +195,18 @@ def test_by_setting_an_experiment_answers_requests_that_name_no_model(world: Wor
         assert "arm" not in client.post("/v1/explain", json=pair(world, model="pop")).json()
 
 
+def test_an_experiment_by_setting_makes_no_request_for_pairs_fail(world: World, url: str) -> None:
+    drawn = {"name": "d", "model": "toy", "options": {"explore": 1.0}}
+    with world.client("toy", "pop", store=url, experiment="t") as client:
+        client.post("/v1/experiments", json={"name": "t", "arms": [*ARMS, drawn]})
+        asked = [{"user": f"u{at:06d}", "n": 2, "grounded": False} for at in range(30)]
+        found = [client.post("/v1/pairs", json=body) for body in asked]
+        assert {each.status_code for each in found} == {200}
+        assert {each.json().get("arm") for each in found} == {"a", None}
+        named = [client.post("/v1/pairs", json={**body, "experiment": "t"}).status_code for body in asked]
+        assert set(named) == {200, 422}
+
+
 def test_what_others_change_in_the_store_is_noticed_and_what_is_old_is_erased(
     world: World, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,17 +73,21 @@ def read_log(store: Store, experiment: Experiment) -> Log:
 def _running(store: Store, name: str) -> Experiment:
     experiment = found(store, name)
     if experiment.stopped is not None:
-        raise ParameterError(f"experiment {name!r} is stopped; create another one")
+        raise _stopped(name)
     return experiment
 
 
 def _change(store: Store, experiment: Experiment) -> Experiment:
+    running = (experiments.c.name == experiment.name) & experiments.c.stopped.is_(None)
     with store.writing() as connection:
-        connection.execute(
-            experiments.update().where(experiments.c.name == experiment.name),
-            {"ramp": experiment.ramp, "stopped": experiment.stopped},
-        )
+        changed = {"ramp": experiment.ramp, "stopped": experiment.stopped}
+        if not connection.execute(experiments.update().where(running), changed).rowcount:
+            raise _stopped(experiment.name)  # by somebody else, since it was read
     return experiment
+
+
+def _stopped(name: str) -> ParameterError:
+    return ParameterError(f"experiment {name!r} is stopped; create another one")
 
 
 def _experiment(row: sa.RowMapping) -> Experiment:

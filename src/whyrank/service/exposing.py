@@ -64,6 +64,8 @@ class Exposing:
         if wants and "log" not in scopes:
             raise forbidden("log")
         experiment, arm = self._arm(body)
+        if arm is not None and body.experiment is None and route == "pairs" and not _makes_pairs(arm, models):
+            arm = None  # nobody asked for the experiment, so it must not make a request fail
         if arm is not None and arm.model == NO_REASONS and route == "pairs":
             raise Problem("invalid-request", 422, f"arm {arm.name} shows no reasons, and pairs are made of them")
         logs = body.log if body.log is not None else (self.settings.log or arm is not None or body.durable)
@@ -153,6 +155,14 @@ def _slates(asked: Asked, document: dict[str, Any]) -> list[Listed]:
 
 def _entry(item: str, reason: dict[str, Any]) -> dict[str, object]:
     return {"i": item, "e": reason["explanation"], "p": reason.get("propensity", 1.0)}
+
+
+def _makes_pairs(arm: Arm, models: dict[str, Loaded]) -> bool:
+    """Whether items and reasons can be ranked together as an arm wants it."""
+    if arm.model not in models or not models[arm.model].model.ranks_items:  # NO_REASONS is none of them
+        return False
+    options = Options.of(arm.options)
+    return not (options.drawn or options.diversity)
 
 
 def _take_reasons_off(route: Route, document: dict[str, Any]) -> None:
