@@ -153,7 +153,9 @@ def test_data_can_be_converted_and_columns_renamed(call: Call, folder: Path, tmp
 def test_bad_rows_can_be_skipped_and_are_reported(call: Call, folder: Path, tmp_path: Path) -> None:
     text = (folder / "data.csv").read_text() + "a,b\n"
     (tmp_path / "bad.csv").write_text(text)
-    assert call("describe", tmp_path / "bad.csv")[0] == 2
+    code, _, err = call("describe", tmp_path / "bad.csv")
+    assert code == 2
+    assert err.endswith("; --on-error skip leaves such rows out\n")
     code, _, err = call("describe", tmp_path / "bad.csv", "--on-error", "skip")
     assert code == 0
     assert "skipped 1 row" in err

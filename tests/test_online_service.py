@@ -232,6 +232,7 @@ def test_a_key_may_do_what_its_scopes_say(world: World, url: str, tmp_path: Path
     may = {
         ("POST", "/v1/explain"): {"asker", "logger", "all"},
         ("GET", "/v1/users"): {"asker", "logger", "all"},
+        ("GET", "/v1/aspects"): {"asker", "logger", "all"},
         ("POST", "/v1/feedback"): {"logger", "all"},
         ("GET", "/v1/feedback"): {"boss", "all"},
         ("GET", "/v1/experiments"): {"boss", "all"},

@@ -39,6 +39,8 @@ GUESTS = Templates.of({**ENGLISH.settings, "people": ["guest", "guests"], "items
         ("long battery life", "battery life", "the long battery life", "the battery life", False),
         ("fresh side dish", "side dish", "the fresh side dishes", "side dishes", True),
         ("nice facility", "facility", "the nice facilities", "facilities", True),
+        ("fair price", "price", "the fair price", "the price", False),
+        ("fair prices", "price", "the fair prices", "the prices", True),
         ("clean glass", "glass", "the clean glass", "the glass", False),
         ("bus", "bus", "the bus", "the bus", False),
         ("smart AI", "ai", "the smart AI", "the AI", False),

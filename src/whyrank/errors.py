@@ -23,6 +23,7 @@ class DataError(WhyrankError):
         expected: str | None = None,
     ) -> None:
         self.problem, self.path, self.row, self.column, self.expected = problem, path, row, column, expected
+        self.skippable = False  # whether a reader with on_error="skip" would have gone on
         where = [str(path)] if path is not None else []
         where += [f"row {row:,}"] if row is not None else []
         where += [f"column {column!r}"] if column is not None else []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from whyrank.errors import ParameterError, WhyrankError
+from whyrank.errors import DataError, ParameterError, WhyrankError
 from whyrank.version import __version__
 
 UsageError: Any = typer.BadParameter.__base__  # which typer does not export itself
@@ -295,7 +295,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         code = app(args=arguments, standalone_mode=False, prog_name="whyrank") or 0
     except WhyrankError as error:
-        _fail(str(error))
+        skip = "; --on-error skip leaves such rows out" if isinstance(error, DataError) and error.skippable else ""
+        _fail(f"{error}{skip}")
         code = 2
     except UsageError as error:
         _show_usage(error)

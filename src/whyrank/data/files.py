@@ -156,5 +156,9 @@ def _found(path: Path) -> str:
 
 def _interned(table: pl.DataFrame, path: Path, how: HowToRead) -> Triplets:
     record = "record" if "record" in table.columns else None
-    with located(path):
-        return Triplets.from_frame(table, record=record, rating_range=how.rating_range)
+    try:
+        with located(path):
+            return Triplets.from_frame(table, record=record, rating_range=how.rating_range)
+    except DataError as error:
+        error.skippable = error.row is not None
+        raise

@@ -164,7 +164,7 @@ def _numbers(text: str) -> list[str]:
 def _with_texts(table: pl.DataFrame, path: Path) -> pl.DataFrame:
     """What the statements say: the text in row n is that of statement n."""
     columns = {"text": "statement", "polarity": "sentiment"}
-    texts = read_table(path, ("text", "polarity"), columns, Problems())
+    texts = read_table(path, ("text", "polarity"), columns, Problems("raise", may_skip=False))
     if "text" not in texts.columns:
         raise DataError("no column statement", path=path, column="statement", expected="the statements' texts")
     if "polarity" in texts.columns:

@@ -15,7 +15,7 @@ def read_named(path: str | Path | None, key: str, value: str) -> pl.DataFrame | 
     """A table of two text columns, such as item and title; None for no file."""
     if path is None:
         return None
-    table = read_table(path, (key, value), None, Problems("raise"))
+    table = read_table(path, (key, value), None, Problems("raise", may_skip=False))
     for name in (key, value):
         if name not in table.columns:
             raise DataError("missing column", path=path, column=name, expected=f"{key} and {value}")

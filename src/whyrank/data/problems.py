@@ -39,6 +39,7 @@ class Problems:
     """
 
     on_error: OnError = "raise"
+    may_skip: bool = True  # whether whoever reads could have asked for "skip"
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
 
@@ -48,6 +49,7 @@ class Problems:
 
     def add(self, error: DataError) -> None:
         if self.on_error == "raise":
+            error.skippable = self.may_skip
             raise error
         cause = error.problem.split(":")[0]
         self.counts[cause] += 1

@@ -26,6 +26,7 @@ from whyrank.kernels.phrases import (
     ROOM,
     before_phrase,
     bits_at,
+    denied,
     elsewhere,
     hypothetical,
     inner_head,
@@ -169,7 +170,7 @@ def bare(x: Sentence, a: int, head: int) -> None:
     k = head + 1
     if bits_at(x, k) & w.DASH:
         k += 1
-    turned = False
+    turned = denied(x, a)
     while tag_at(x, k) in (w.T_R, w.T_NEG):
         turned = turned != (x.tag[k] == w.T_NEG)
         k += 1

@@ -23,6 +23,7 @@ from whyrank.kernels.phrases import (
     antecedent_used,
     before_phrase,
     bits_at,
+    denied,
     hypothetical,
     next_head,
     phrase_start,
@@ -43,7 +44,8 @@ def predicate(x: Sentence, c: int) -> None:
         x.heads[0], count = c if looks else item_pronoun(x, c), 1
         if x.heads[0] < 0:
             return
-    turned, could = none_of(x, x.heads[count - 1]), False
+    first = x.heads[count - 1]
+    turned, could = none_of(x, first) != denied(x, phrase_start(x, first)), False
     k = c - 1
     while tag_at(x, k) in (w.T_R, w.T_NEG, w.T_AUX, w.T_COP):
         turned = turned != (x.tag[k] == w.T_NEG)

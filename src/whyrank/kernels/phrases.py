@@ -144,6 +144,13 @@ def negated(x: Sentence, i: int) -> bool:
 
 
 @inner
+def denied(x: Sentence, a: int) -> bool:
+    """Whether somebody does not find what is said about the noun phrase from a on: I don't think the sound is clear."""
+    m = before_phrase(x, a)
+    return tag_at(x, m) == w.T_V and x.bits[m] & w.FIND != 0 and negated(x, m)
+
+
+@inner
 def hypothetical(x: Sentence, i: int, kinds: int) -> bool:
     """Whether what stands at i is only wished for or imagined: would be better, if it were clean."""
     for k in range(i - 1, -1, -1):
@@ -195,6 +202,13 @@ def clause_owner(x: Sentence, i: int) -> int:
 
 
 @inner
+def new_clause(x: Sentence, owner: int, head: int) -> bool:
+    """Whether words behind a noun are no relative clause: for the price I think the sound (is great)."""
+    adverbial = tag_at(x, before_phrase(x, phrase_start(x, owner))) == w.T_P
+    return adverbial and x.tag[owner + 1] == w.T_O and not no_aspect(x, head)
+
+
+@inner
 def main_head(x: Sentence, head: int) -> int:
     """The head that a noun phrase belongs to: over prepositions (the food at this place) and relative clauses."""
     h = head
@@ -202,7 +216,7 @@ def main_head(x: Sentence, head: int) -> int:
         m = before_phrase(x, phrase_start(x, h))
         if tag_at(x, m) == w.T_V:
             owner = clause_owner(x, m)
-            return owner if owner >= 0 else h
+            return owner if owner >= 0 and not new_clause(x, owner, h) else h
         if tag_at(x, m) != w.T_P or m == 0:
             return h
         if x.tag[m - 1] == w.T_N:

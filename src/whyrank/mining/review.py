@@ -49,7 +49,7 @@ def apply_review(mined: Mined, path: str | Path) -> Mined:
     into the pool.
     """
     path = Path(path)
-    table = read_table(path, ("decision", "into", "id", "text"), None, Problems())
+    table = read_table(path, ("decision", "into", "id", "text"), None, Problems("raise", may_skip=False))
     into, rejected, texts = _decisions(table, set(mined.explanations["id"]), path)
     pool = merged(mined.pool, into)
     gone = pl.col("explanation").is_in(sorted(rejected))

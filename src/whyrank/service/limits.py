@@ -35,7 +35,7 @@ class Keys:
 
 
 ASKING = ("/v1/explain", "/v1/recommend", "/v1/pairs")
-LOOKING = ("/v1/models", "/v1/users", "/v1/items", "/v1/explanations")
+LOOKING = ("/v1/models", "/v1/users", "/v1/items", "/v1/explanations", "/v1/aspects")
 
 
 def needed_scope(method: str, path: str) -> str:
