@@ -148,6 +148,13 @@ def test_logs_that_cannot_tell_are_refused_with_the_reason(people: SimulatedPeop
     assert "nobody reacted" in silent.verdict()
 
 
+def test_a_baseline_that_the_log_does_not_have_makes_no_candidate_better(log: Log, shown: wr.Model) -> None:
+    whole_pool = Policy(shown, wr.Options.plain(explore=1.0, epsilon=0.2))
+    found = estimate(log, Policy(shown, DRAWN), whole_pool)
+    assert "of what the baseline would show" in found.verdict()
+    assert not found.not_worse()
+
+
 def test_bad_logs_and_settings_are_named(log: Log, shown: wr.Model, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"propensity.*1\.5"):
         Log(log.exposures.with_columns(pl.lit(1.5).alias("propensity")), log.events)

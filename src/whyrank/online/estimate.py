@@ -114,17 +114,19 @@ def estimate(
     new, weights = _values(candidate, lists, fold, clip)
     ones = np.ones(lists.reward.shape)
     old = {name: estimators.ips(ones, lists.reward) for name in estimators.ESTIMATORS}
+    people = len(np.unique(lists.cluster))
+    missing, refusals = _missing(weights, "candidate"), _refusals(lists, weights, people)
     notes: list[str] = []
     if baseline is not None:
-        old |= _values(baseline, lists, fold, clip)[0]
+        values, shown = _values(baseline, lists, fold, clip)
+        old |= values
+        refusals += _missing(shown, "baseline")  # it would count for too little, and any candidate seem better
         _independent(candidate, baseline, lists, clip, new, notes)
     else:
         notes.append("independent is left out: give the model that was shown as the baseline")
     lines = [
         _line(name, new[name], old[name], lists.cluster, confidence) for name in estimators.ESTIMATORS if name in new
     ]
-    people = len(np.unique(lists.cluster))
-    missing, refusals = _missing(weights), _refusals(lists, weights, people)
     return Estimate(
         len(lists.reward),
         people,
@@ -206,11 +208,11 @@ def _refusals(lists: Lists, weights: Values, people: int) -> list[str]:
     return found
 
 
-def _missing(weights: Values) -> list[str]:
-    """What the candidate would show and the log does not have; weights are 1 on average where nothing is missing."""
+def _missing(weights: Values, whose: str) -> list[str]:
+    """What a policy would show and the log does not have; weights are 1 on average where nothing is missing."""
     for place in range(weights.shape[1]):
         mean, error = float(weights[:, place].mean()), float(weights[:, place].std()) / np.sqrt(len(weights))
         if mean < 1 - MISSING - 4 * error:
-            share = f"about {100 * (1 - mean):.0f}% of what the candidate would show up to position {place + 1}"
+            share = f"about {100 * (1 - mean):.0f}% of what the {whose} would show up to position {place + 1}"
             return [f"{share} was never shown, or so rarely that its weight is clipped"]
     return []
