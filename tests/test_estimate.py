@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import whyrank as wr
 from whyrank.cli import main
+from whyrank.cli.learn import uplift_of
 from whyrank.data.simulate_people import SimulatedPeople, simulate_people
 from whyrank.errors import DataError, ParameterError
 from whyrank.online import estimators
@@ -196,3 +198,8 @@ def test_the_command_prints_a_table_a_verdict_and_json(
     found = json.loads(capsys.readouterr().out)
     assert len(found["lines"]) == 6
     assert found["users"] == 120
+
+
+def test_a_ratio_to_nothing_is_left_empty() -> None:
+    assert uplift_of(0.05, -0.01, 0.11) == ("+5.0%", "-1.0% to +11.0%")
+    assert uplift_of(math.nan, math.nan, math.nan) == ("", "")

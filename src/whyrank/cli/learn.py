@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -107,6 +108,13 @@ def learn_command(
         raise typer.Exit(REFUSED)
 
 
+def uplift_of(uplift: float, low: float, high: float) -> tuple[str, str]:
+    """The uplift and its interval as texts; empty where the baseline got nothing, so that there is no ratio."""
+    if isnan(uplift):
+        return "", ""
+    return f"{100 * uplift:+.1f}%", f"{100 * low:+.1f}% to {100 * high:+.1f}%"
+
+
 def show_estimate(found: Estimate) -> None:
     """A table of all estimators."""
     from whyrank.render import Fitted
@@ -115,8 +123,7 @@ def show_estimate(found: Estimate) -> None:
     rows = [
         [
             *(each.estimator, f"{each.value:.4f}", f"{each.low:.4f} to {each.high:.4f}", f"{each.baseline:.4f}"),
-            f"{100 * each.uplift:+.1f}%",
-            f"{100 * each.uplift_low:+.1f}% to {100 * each.uplift_high:+.1f}%",
+            *uplift_of(each.uplift, each.uplift_low, each.uplift_high),
             f"{each.ess:,.0f}",
         ]
         for each in found.lines
