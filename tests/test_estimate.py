@@ -172,6 +172,16 @@ def test_bad_logs_and_settings_are_named(log: Log, shown: wr.Model, tmp_path: Pa
         Log.read(tmp_path)
 
 
+def test_routes_with_lists_of_different_lengths_are_not_mixed(log: Log, shown: wr.Model) -> None:
+    routes = pl.when(pl.int_range(pl.len()) < 300).then(pl.lit("recommend")).otherwise(pl.lit("explain"))
+    exposures = log.exposures.with_columns(routes.over(pl.lit(1)).alias("route"))
+    first = exposures.filter((pl.col("route") == "explain") | (pl.col("position") == 1))
+    mixed = part_of(log, first)
+    with pytest.raises(DataError, match="explain up to 3, recommend up to 1"):
+        estimate(mixed, Policy(shown, DRAWN))
+    assert estimate(mixed.of_route("explain"), Policy(shown, DRAWN)).lists < mixed.lists
+
+
 def test_the_command_prints_a_table_a_verdict_and_json(
     log: Log, shown: wr.Model, people: SimulatedPeople, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,6 +20,7 @@ from whyrank.models.learned import Correction, with_correction
 from whyrank.online.about import about
 from whyrank.online.erasure import TOMBSTONE
 from whyrank.online.forget import RECOUNTED, UNLINKED, forget, held_by_model
+from whyrank.online.store import Store
 from whyrank.training import Run
 from whyrank.training.checkpoint import Checkpoint
 
@@ -183,6 +184,9 @@ def test_the_commands_go_from_an_export_to_a_receipt(
     monkeypatch.chdir(tmp_path)
     COUNTS().fit(read_split(split).train).save("model")
     store = "sqlite:///store.db"
+    for name in (("retain", "--days", "3"), ("forget", USER), ("export-user", USER)):  # a mistyped name is not clean
+        assert "does not exist" in call(capsys, *name, "--store", store)[2]
+    Store(store).create().close()
     assert json.loads(call(capsys, "export-user", USER, "--store", store, "--model", "model")[1])["models"][0]["known"]
     code, out, _ = call(
         capsys, "forget", USER, "--store", store, "--model", "model", "--data", split, "-o", "receipt.json"

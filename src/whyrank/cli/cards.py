@@ -33,10 +33,10 @@ def card(title: str, reasons: list[Reason], *, quotes: bool = True) -> Iterator[
 
 
 def counted(reason: Reason) -> str:
-    """Who says so: 12 for, 2 against."""
+    """Who says what: clear sound: 12 for, 2 against. The sentence may speak of all who mention the aspect."""
     said = reason.evidence
     against = f", {said.opposing:,} against" if said.opposing else ""
-    return f"{said.supporting:,} for{against}"
+    return f"{reason.text}: {said.supporting:,} for{against}"
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:

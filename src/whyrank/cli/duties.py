@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whyrank.cli.app import Json, ModelFolder, command, note, print_json, print_text
+from whyrank.errors import ParameterError
 
 if TYPE_CHECKING:
     from whyrank.online.store import Store
@@ -138,8 +139,13 @@ def about_command(
 
 
 def _store(url: str | None) -> Store | None:
+    """A store that is there: one made anew by a mistyped name would have nothing to erase, and seem to be clean."""
     if url is None:
         return None
     from whyrank.online.store import Store
 
-    return Store(url).create()
+    opened = Store(url)
+    file = opened.engine.url.database
+    if opened.engine.dialect.name == "sqlite" and (not file or not Path(file).is_file()):
+        raise ParameterError(f"the store {url} does not exist; name the one that the service writes to")
+    return opened.create()

@@ -21,6 +21,10 @@ GoalText = Annotated[
     str, typer.Option("--goal", help="What reactions are worth: clicked=1,helpful=2,converted=5,dismissed=-1.")
 ]
 Clip = Annotated[float, typer.Option(help="No list counts for more than so many.", min=1)]
+Route = Annotated[
+    str | None,
+    typer.Option("--route", help="Only lists of this route; all lists must be asked for in one length."),
+]
 REFUSED = 3  # exit code: the gate let nothing through
 
 
@@ -34,6 +38,7 @@ def estimate_command(
     ] = None,
     goal: GoalText = "clicked=1",
     clip: Clip = 50.0,
+    route: Route = None,
     confidence: Annotated[float, typer.Option(help="Of the intervals.", min=0.5, max=0.999)] = 0.95,
     json: Json = False,
     *,
@@ -49,7 +54,7 @@ def estimate_command(
     wanted = Goal.parse(goal)
     candidate = Policy(load(model), options)
     compared = None if baseline is None else Policy(load(baseline), options)
-    found = estimate(Log.read(log), candidate, compared, goal=wanted, clip=clip, confidence=confidence)
+    found = estimate(Log.read(log).of_route(route), candidate, compared, goal=wanted, clip=clip, confidence=confidence)
     if json:
         print_json(found.as_dict())
         return
@@ -67,6 +72,7 @@ def learn_command(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where the new model goes if it passes.")],
     goal: GoalText = "clicked=1",
     clip: Clip = 50.0,
+    route: Route = None,
     force: Annotated[bool, typer.Option("--force", help="Write the new model even if it does not pass.")] = False,
     json: Json = False,
     *,
@@ -87,7 +93,7 @@ def learn_command(
     with told(lambda: "nothing was written; the same command begins again"), progress(json) as bar:
         task = bar.add_task("learning", total=None, remark="")
         found = learn(
-            *(loaded, Log.read(log), options),
+            *(loaded, Log.read(log).of_route(route), options),
             goal=wanted,
             clip=clip,
             tell=lambda words: bar.update(task, advance=1, description=words),

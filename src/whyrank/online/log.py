@@ -124,6 +124,13 @@ class Log:
         exposures = self.exposures.filter(wanted)
         return Log(exposures, self.events.filter(early).join(exposures, on="exposure", how="semi"))
 
+    def of_route(self, route: str | None) -> Log:
+        """The lists of one route; all of them where none is given."""
+        if route is None:
+            return self
+        exposures = self.exposures.filter(pl.col("route") == route)
+        return Log(exposures, self.events.join(exposures, on="exposure", how="semi"))
+
     def write(self, folder: str | Path) -> Path:
         """Write a folder with exposures.parquet and events.parquet that `read` reads."""
         with new_folder(folder, MARKER) as aside:

@@ -85,6 +85,18 @@ class Lists(NamedTuple):
         return Lists(users, items, moved.filter(pl.col("list") >= 0), self.length[rows], *arrays)
 
 
+def _require_one_length(rows: pl.DataFrame) -> None:
+    """Raise where routes show lists of different lengths: those of the shorter ones would seem to end too early."""
+    longest = dict(rows.group_by("route").agg(pl.col("position").max()).sort("route").rows())
+    if len(set(longest.values())) > 1:
+        found = ", ".join(f"{route} up to {length}" for route, length in longest.items())
+        raise DataError(
+            f"the log mixes lists of different lengths: {found}",
+            column="route",
+            expected="lists of one route; choose it with Log.of_route, on the command line with --route",
+        )
+
+
 def lists_of(log: Log, goal: Goal | None = None) -> Lists:
     """Join exposures with reactions, list by list; the same reaction to the same reason counts once.
 
@@ -94,6 +106,7 @@ def lists_of(log: Log, goal: Goal | None = None) -> Lists:
     rows = log.exposures.sort("time", "exposure", "item", "position", maintain_order=True)
     if not rows.height:
         raise DataError("the log holds no exposures", expected="at least one")
+    _require_one_length(rows)
     bad = rows.filter((pl.col("position") > 0) & ~pl.col("propensity").is_between(0, 1, closed="right"))
     if bad.height:
         raise DataError(
