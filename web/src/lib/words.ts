@@ -96,6 +96,8 @@ export const month = (seconds: number) =>
 export const moment = (seconds: number) =>
   new Date(1000 * seconds).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
 
+export const date = (seconds: number) => new Date(1000 * seconds).toLocaleDateString("en", { dateStyle: "medium" });
+
 /** What people do with reasons: the event, and what it is called. */
 export const REACTIONS = [
   ["clicked", "clicks"],
