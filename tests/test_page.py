@@ -622,7 +622,7 @@ def test_feedback_shows_which_reasons_work_and_leads_to_their_lists(watched: Wat
     best = answer["rows"][0]
     expect(rows.first).to_contain_text(best["text"])
     expect(rows.first).to_contain_text(f"{100 * best['rate']:.1f}%")
-    expect(rows.first).to_contain_text("more than its places get")
+    expect(rows.first).to_contain_text("more than usual at its places")
     rows.first.get_by_role("link", name="Lists with").click()
     expect(page.get_by_role("heading", name="What was shown")).to_be_visible()
     page.locator("tbody tr").first.wait_for()
