@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+import json
 import shutil
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -13,14 +16,17 @@ import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
+import whyrank as wr
 from service_world import Process, World, make_world
 from test_online_log import exposure, put
 from test_service import checked
 from test_service_process import ask
-from whyrank.online import ab
+from whyrank.data.catalog import Catalog
+from whyrank.online import ab, events
 from whyrank.online.assignment import Experiment, parse_arms
 from whyrank.online.log import Log
 from whyrank.online.store import Store
+from whyrank.online.writer import Exposure
 from whyrank.service import schemas, schemas_online
 from whyrank.service.settings import read_keys
 
@@ -222,6 +228,104 @@ def test_what_others_change_in_the_store_is_noticed_and_what_is_old_is_erased(
     store.close()
 
 
+# -- which reasons work ------------------------------------------------------------------------------------------------
+
+
+IDS = itertools.count()  # of exposures; those of one millisecond have no order otherwise
+
+
+def show(store: Store, user: str, explanations: list[str], clicked: Sequence[int] = (), **named: str | None) -> str:
+    """Log a list with clicks at some of its positions."""
+    slate = json.dumps([{"i": "inn", "e": each, "p": 1.0} for each in explanations], separators=(",", ":"))
+    head = (f"{next(IDS):032x}", int(time.time()), user, "explain", named.get("served") or "toy", "d1")
+    made = Exposure(*head, named.get("experiment"), named.get("arm"), "{}", slate)
+    put(store, made)
+    events.add(store, [{"event": "clicked", "exposure": made.id, "position": each} for each in clicked])
+    return made.id
+
+
+@pytest.fixture
+def store(client: TestClient, url: str) -> Iterator[Store]:
+    """The store of a service with an experiment."""
+    client.post("/v1/experiments", json={"name": "t", "arms": ARMS[:2]})
+    store = Store(url)
+    yield store
+    store.close()
+
+
+def catalog_of(client: TestClient) -> Catalog:
+    return client.app.app.state.whyrank.shelf.models["toy"].model.catalog_
+
+
+def test_reasons_are_counted_where_they_were_shown(client: TestClient, store: Store) -> None:
+    catalog = catalog_of(client)
+    first, second, *_ = catalog.explanations.ids.to_list()
+    for user in ("ann", "bob", "eve"):
+        show(store, user, [first, second], clicked=[1], experiment="t", arm="a")
+    last = show(store, "ann", [second, first], clicked=[1, 2], experiment="t", arm="b")
+    events.add(store, [{"event": "clicked", "exposure": last, "position": 1, "key": "again"}])  # counts once
+    show(store, "joe", ["gone"], served="no longer")
+    asked = "/v1/feedback/reasons?by=explanation&minimum=1"
+    found = checked(client.get(asked), schemas_online.WorkingAnswer)
+    assert (found["lists"], found["shown"], found["events"], found["more"], found["total"]) == (5, 9, 5, False, 3)
+    rows = {row["key"]: row for row in found["rows"]}
+    assert [row["key"] for row in found["rows"]] == [first, second, "gone"]
+    assert (rows[first]["shown"], rows[first]["users"], rows[first]["events"], rows[first]["rate"]) == (4, 3, 4, 1.0)
+    assert rows[first]["text"] == catalog.texts_listed[0]
+    # Of five at position 1 four were clicked, of four at position 2 one.
+    assert rows[first]["expected"] == pytest.approx((3 * 4 / 5 + 1 / 4) / 4)
+    assert (rows["gone"]["text"], rows["gone"]["model"]) == ("gone", None)
+    (only,) = client.get(f"{asked}&experiment=t&arm=b&limit=1&order=shown").json()["rows"]
+    assert (only["shown"], only["events"]) == (1, 1)
+    assert client.get("/v1/feedback/reasons?by=explanation&minimum=5").json()["rows"] == []
+    assert client.get(f"{asked}&experiment=other").status_code == 404
+    assert client.get(f"{asked}&event=seen").status_code == 422
+
+
+def test_aspects_are_counted_over_their_reasons(world: World, url: str, tmp_path: Path) -> None:
+    first, second, third, *_ = wr.load(world.folder / "pop").catalog_.explanations.ids.to_list()
+    aspects = pl.DataFrame({"id": [first, second], "aspect": ["food", "food"]})
+    aspects.write_csv(tmp_path / "aspects.csv")
+    with world.client("toy", store=url, aspects=str(tmp_path / "aspects.csv")) as client:
+        store = Store(url)
+        show(store, "ann", [first, second, third], clicked=[2])
+        store.close()
+        (row,) = client.get("/v1/feedback/reasons?minimum=2").json()["rows"]
+        assert (row["key"], row["shown"], row["events"], row["rate"]) == ("food", 2, 1, 0.5)
+
+
+def test_what_reads_the_log_is_made_once_in_a_while(
+    client: TestClient, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lists() -> list[int]:
+        results = client.get("/v1/experiments/t/results").json()["arms"][0]["lists"]
+        return [results, client.get("/v1/feedback/reasons").json()["lists"]]
+
+    monkeypatch.setattr("whyrank.service.state.RECENT", 1e9)
+    show(store, "ann", ["quiet"], experiment="t", arm="a")
+    assert lists() == [1, 1]
+    show(store, "ann", ["quiet"], experiment="t", arm="a")
+    assert lists() == [1, 1]
+    monkeypatch.setattr("whyrank.service.state.RECENT", 0)
+    assert lists() == [2, 2]
+
+
+def test_the_lists_behind_a_figure_are_paged_and_told_in_words(client: TestClient, store: Store) -> None:
+    catalog = catalog_of(client)
+    first, second, *_ = catalog.explanations.ids.to_list()
+    made = [show(store, f"u{at}", [first, second][at % 2 :], clicked=[1], experiment="t", arm="a") for at in range(5)]
+    path = "/v1/experiments/t/exposures"
+    page = checked(client.get(f"{path}?limit=2"), schemas_online.ExposuresAnswer)["exposures"]
+    assert [each["exposure"] for each in page] == [made[4], made[3]]
+    assert page[0]["slate"][0]["text"] == catalog.texts_listed[0]
+    assert [(each["event"], each["position"]) for each in page[0]["events"]] == [("clicked", 1)]
+    rest = client.get(f"{path}?before={made[3]}").json()["exposures"]
+    assert [each["exposure"] for each in rest] == made[2::-1]
+    both = client.get(path, params={"explanation": first}).json()["exposures"]
+    assert [each["exposure"] for each in both] == made[4::-2]
+    assert client.get(path, params={"explanation": first.swapcase() + "?"}).json()["exposures"] == []
+
+
 # -- keys --------------------------------------------------------------------------------------------------------------
 
 
@@ -235,6 +339,7 @@ def test_a_key_may_do_what_its_scopes_say(world: World, url: str, tmp_path: Path
         ("GET", "/v1/aspects"): {"asker", "logger", "all"},
         ("POST", "/v1/feedback"): {"logger", "all"},
         ("GET", "/v1/feedback"): {"boss", "all"},
+        ("GET", "/v1/feedback/reasons"): {"boss", "all"},
         ("GET", "/v1/experiments"): {"boss", "all"},
         ("GET", "/v1/users/x/export"): {"boss", "all"},
         ("DELETE", "/v1/users/x"): {"boss", "all"},

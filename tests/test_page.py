@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -19,6 +20,10 @@ import pytest
 import whyrank as wr
 from whyrank.data.simulate_reviews import simulate_reviews
 from whyrank.models import model_class
+from whyrank.online import ab, tables
+from whyrank.online.assignment import Experiment, parse_arms
+from whyrank.online.store import Store
+from whyrank.online.writer import Exposure
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [
@@ -34,7 +39,8 @@ KEY = "open sesame"
 PREFIX = "/reasons"
 VIEWS = (
     *("?", "?user={user}", "?user={user}&compare=pop&scores=1", "?view=item&item={item}", "?view=model&compare=pop"),
-    *("?view=pool", "?view=pool&by=aspect", "?view=study"),
+    *("?view=pool", "?view=pool&by=aspect", "?view=study", "?view=experiments", "?view=experiments&experiment=diverse"),
+    *("?view=experiments&experiment=diverse&lists=1", "?view=feedback", "?view=feedback&by=explanation"),
 )
 AXE = Path(__file__).parent.parent / "web" / "node_modules" / "axe-core" / "axe.min.js"
 
@@ -129,8 +135,41 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def experiment_of_two_weeks(store: Store, explanations: list[str], lists: int = 1600) -> None:
+    """An experiment in which b gets more clicks, and the first explanation more than the others."""
+    generator, now = np.random.default_rng(0), int(time.time())
+    test = Experiment("diverse", parse_arms(["a=counts", "b=counts,diversity=0.5"], None), "00", now - 14 * 86_400)
+    ab.create(store, test)
+    rows, clicks = [], []
+    for at in range(lists):
+        user, shown = f"u{generator.integers(lists // 2):06d}", generator.permutation(min(len(explanations), 12))[:3]
+        arm = test.arm_of(user)
+        assert arm is not None
+        slate = [{"i": f"i{at % 20:05d}", "e": explanations[each], "p": 1.0} for each in shown]
+        head = (f"{at:032x}", test.created + at * (14 * 86_400) // lists, user, "explain", "counts", "d1", "diverse")
+        rows.append(
+            dict(zip(Exposure._fields, (*head, arm.name, "{}", json.dumps(slate, separators=(",", ":"))), strict=True))
+        )
+        for place, each in enumerate(shown):
+            if generator.random() < (0.08 if arm.name == "a" else 0.16) * (2 if each == 0 else 1) / (1 + 0.3 * place):
+                about = {
+                    "key": None,
+                    "value": 1.0,
+                    "position": place + 1,
+                    "event": "clicked",
+                    "exposure": rows[-1]["id"],
+                }
+                clicks.append({**about, "time": rows[-1]["time"]})
+    with store.writing() as connection:
+        connection.execute(tables.exposures.insert(), rows)
+        connection.execute(tables.events.insert(), clicks)
+
+
 @pytest.fixture(scope="module")
 def service(folder: Path) -> Iterator[str]:
+    store = Store(f"sqlite:///{folder}/store.db").create()
+    experiment_of_two_weeks(store, wr.load(folder / "mined").catalog_.explanations.ids.to_list())
+    store.close()
     models = [str(folder / name) for name in ("bper-j", "pop", "mined")]
     more = ["--split", str(folder / "split"), "--store", f"sqlite:///{folder}/store.db", "--rate", "0"]
     with Process("serve", *models, *more) as process:
@@ -509,6 +548,85 @@ def test_a_wrong_link_is_answered_kindly(watched: Watched) -> None:
     page = watched.open("?view=take&token=wrong")
     expect(page.get_by_role("heading", name="This link is not known")).to_be_visible()
     watched.expect_complaint("404")
+
+
+# -- experiments and feedback ------------------------------------------------------------------------------------------
+
+
+def test_an_experiment_is_read_from_its_verdict_to_its_lists(watched: Watched) -> None:
+    page = watched.open("?view=experiments")
+    card = page.get_by_role("listitem").filter(has_text="diverse")
+    expect(card).to_contain_text("running for 100% of users")
+    expect(card).to_contain_text("enough to decide")
+    page.get_by_role("link", name="diverse", exact=True).click()
+    answer = page.request.get(f"{watched.base}v1/experiments/diverse/results").json()
+    expect(page.locator(".verdict")).to_have_text(answer["verdict"])
+    expect(page).to_have_title("diverse · Experiments · whyrank")
+    expect(page.get_by_role("row").nth(2)).to_contain_text(f"{100 * answer['comparisons'][0]['uplift']:+.1f}%")
+    chart = page.get_by_role("img", name="b against a")
+    chart.focus()
+    page.keyboard.press("ArrowLeft")
+    last = answer["comparisons"][0]
+    expect(page.locator(".tip")).to_contain_text(f"{100 * last['low']:+.2f} to {100 * last['high']:+.2f}")
+    expect(page.get_by_text("Numbers of users are as they should be")).to_be_visible()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as CSV").click()
+    with open(saved.value.path(), newline="", encoding="utf-8") as file:
+        assert [row["users"] for row in csv.DictReader(file)] == [str(arm["users"]) for arm in answer["arms"]]
+    page.get_by_role("link", name="clicks of arm b").click()
+    expect(page).to_have_url(re.compile("arm=b&event=clicked"))
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(25)
+    expect(rows.filter(has_text="clicked")).to_have_count(25)
+    first = rows.first.inner_text()
+    page.get_by_role("link", name="Earlier").click()
+    expect(rows.first).not_to_have_text(first)
+    page.get_by_role("link", name="Latest").click()
+    expect(rows.first).to_contain_text(first.split("\t")[1])
+
+
+def test_an_experiment_is_created_ramped_and_stopped(watched: Watched) -> None:
+    page = watched.open("?view=experiments")
+    page.get_by_label("Name (letters").fill("at-all")
+    page.get_by_label("Model").nth(1).select_option("none")
+    options = page.get_by_label("Options")
+    options.fill("diversity")
+    page.get_by_role("button", name="Create the experiment").click()
+    expect(page.get_by_role("alert")).to_contain_text("write options as diversity=0.5")
+    options.fill("diversity=0.5, grounded=false")
+    page.get_by_role("slider").press("Home")
+    page.get_by_role("button", name="Create the experiment").click()
+    expect(page.get_by_role("heading", name="at-all")).to_be_visible()
+    expect(page.get_by_text("Nobody has taken part yet")).to_be_visible()
+    made = page.request.get(f"{watched.base}v1/experiments/at-all").json()
+    assert (made["ramp"], made["arms"][1]["model"]) == (0, "none")
+    assert made["arms"][0]["options"] == {"diversity": 0.5, "grounded": False}
+    page.get_by_role("slider").press("End")
+    page.get_by_role("button", name="Change to 100%").click()
+    expect(page.get_by_role("button", name="100% take part")).to_be_disabled()
+    page.get_by_role("button", name="Stop the experiment…").click()
+    page.get_by_role("button", name="Let it run").click()
+    assert page.request.get(f"{watched.base}v1/experiments/at-all").json()["stopped"] is None
+    page.get_by_role("button", name="Stop the experiment…").click()
+    page.get_by_role("button", name="Stop it for good").click()
+    expect(page.get_by_text("This experiment is stopped")).to_be_visible()
+
+
+def test_feedback_shows_which_reasons_work_and_leads_to_their_lists(watched: Watched) -> None:
+    page = watched.open("?view=feedback&experiment=diverse&arm=b")
+    page.get_by_role("radio", name="Reasons").check(force=True)
+    asked = "v1/feedback/reasons?by=explanation&experiment=diverse&arm=b"
+    answer = page.request.get(watched.base + asked).json()
+    rows = page.get_by_role("region", name="Reasons by clicks").locator("tbody tr")
+    expect(rows).to_have_count(answer["total"])
+    best = answer["rows"][0]
+    expect(rows.first).to_contain_text(best["text"])
+    expect(rows.first).to_contain_text(f"{100 * best['rate']:.1f}%")
+    expect(rows.first).to_contain_text("more than usual at its places")
+    rows.first.get_by_role("link", name="Lists with").click()
+    expect(page.get_by_role("heading", name="What was shown")).to_be_visible()
+    page.locator("tbody tr").first.wait_for()
+    assert all(best["text"] in row for row in page.locator("tbody tr").all_inner_texts())
 
 
 # -- everywhere --------------------------------------------------------------------------------------------------------

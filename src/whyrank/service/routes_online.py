@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import anyio
 import anyio.to_thread
@@ -17,14 +17,17 @@ from whyrank.online.assignment import NO_REASONS, Arm, Experiment
 from whyrank.online.forget import forget
 from whyrank.online.reading import latest
 from whyrank.online.results import results, trend
+from whyrank.online.working import read_shown
 from whyrank.service import answers
 from whyrank.service import schemas_online as ask
-from whyrank.service.problems import documented
-from whyrank.service.routes import IdPath, answer
+from whyrank.service.problems import documented, json_of
+from whyrank.service.routes import IdPath, answer, ranked
 from whyrank.service.state import State, state_of
+from whyrank.service.working import described, with_texts
 
 router = APIRouter(prefix="/v1")
 Name = Annotated[str, Path(min_length=1, max_length=64)]
+ArmQuery = Annotated[str | None, Query(max_length=64, description="only lists of this arm")]
 Level = Annotated[float, Query(ge=0.5, le=0.999, description="of all intervals of a metric together")]
 Points = Annotated[int, Query(ge=0, le=100, description="times at which the comparisons are given as they were")]
 
@@ -75,21 +78,23 @@ async def experiment_results(request: Request, name: Name, level: Level = 0.95, 
     """Rates, intervals that may be looked at any time, checks, and a verdict in one sentence."""
     state = state_of(request)
 
-    def read() -> dict[str, Any]:
+    def read() -> bytes:
         found = ab.found(state.store, name)
         log = ab.read_log(state.store, found)
         over_time = trend(log, found, points, level=level) if points else []
-        return results(log, found, level=level).as_dict() | {"trend": over_time}
+        return json_of(results(log, found, level=level).as_dict() | {"trend": over_time})
 
-    return answer(await state.reading(read))
+    return ranked(await state.recent(("results", name, level, points), read))
 
 
 @router.get("/experiments/{name}/exposures", response_model=ask.ExposuresAnswer, responses=documented(404))
 async def experiment_exposures(
     request: Request,
     name: Name,
-    arm: Annotated[str | None, Query(max_length=64)] = None,
+    arm: ArmQuery = None,
     event: Annotated[str | None, Query(max_length=20, description="only lists with such an event")] = None,
+    explanation: Annotated[str | None, Query(max_length=1000, description="only lists that show this one")] = None,
+    before: Annotated[str | None, Query(max_length=64, description="an exposure: only earlier ones")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Response:
     """The lists behind a figure, the latest first."""
@@ -97,9 +102,33 @@ async def experiment_exposures(
 
     def read() -> list[dict[str, Any]]:
         ab.found(state.store, name)
-        return latest(state.store, name, arm, event, limit)
+        return latest(state.store, name, arm, event, explanation, before, limit)
 
-    return answer({"exposures": await state.reading(read)})
+    return answer({"exposures": with_texts(await state.reading(read), state.shelf.models)})
+
+
+@router.get("/feedback/reasons", response_model=ask.WorkingAnswer, responses=documented(404))
+async def working_reasons(
+    request: Request,
+    by: Literal["explanation", "aspect"] = "aspect",
+    event: Literal["clicked", "dismissed", "helpful", "converted"] = "clicked",
+    experiment: Annotated[str | None, Query(max_length=64)] = None,
+    arm: ArmQuery = None,
+    order: Literal["best", "worst", "shown"] = "best",
+    minimum: Annotated[int, Query(ge=1, le=10**9, description="how often something must have been shown")] = 20,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> Response:
+    """Which reasons or aspects people react to, from the latest 100,000 lists."""
+    state, models = state_of(request), state_of(request).shelf.models
+
+    def read() -> bytes:
+        if experiment is not None:
+            ab.found(state.store, experiment)
+        shown = read_shown(state.store, event, experiment=experiment, arm=arm)
+        asked = {"by": by, "event": event, "experiment": experiment, "arm": arm, "minimum": minimum}
+        return json_of(asked | described(shown, models, by, order, minimum, limit))
+
+    return ranked(await state.recent(("reasons", by, event, experiment, arm, order, minimum, limit), read))
 
 
 @router.get("/users/{id:path}/export", response_model=ask.ExportAnswer, responses=documented())

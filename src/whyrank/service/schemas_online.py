@@ -126,6 +126,24 @@ class ExperimentResultsAnswer(BaseModel):
     trend: list[TrendOut]
 
 
+class SlateOut(BaseModel):
+    """A reason of a list; a list without reasons has one place without an explanation."""
+
+    item: str
+    explanation: str | None
+    text: str | None = Field(description="none where no model in service knows the explanation")
+    propensity: float
+
+
+class EventOut(BaseModel):
+    """What was done with a list, or with the reason at a position of it."""
+
+    event: str
+    position: int | None
+    value: float
+    time: int
+
+
 class ExposureOut(BaseModel):
     """A list as it was shown, and what was done with it."""
 
@@ -133,16 +151,49 @@ class ExposureOut(BaseModel):
     time: int
     user: str
     arm: str | None
-    model: str
+    served: str = Field(description="the model's id in the service")
+    model: str = Field(description="the model's digest")
     route: str
-    slate: list[dict[str, object]]
-    events: list[dict[str, object]]
+    slate: list[SlateOut]
+    events: list[EventOut]
 
 
 class ExposuresAnswer(BaseModel):
     """The latest lists first."""
 
     exposures: list[ExposureOut]
+
+
+class WorkingOut(BaseModel):
+    """How often an explanation, or an aspect, was reacted to."""
+
+    key: str = Field(description="the explanation's id, or the aspect")
+    text: str
+    aspect: str | None
+    model: str | None = Field(description="a model in service that knows the explanation")
+    shown: int
+    users: int
+    events: int
+    rate: float
+    low: float = Field(description="of a 95% interval that takes users as units; for one look, one row at a time")
+    high: float
+    expected: float = Field(description="the rate of all reasons at the same places of lists")
+
+
+class WorkingAnswer(BaseModel):
+    """Which reasons work, from the latest lists."""
+
+    by: str
+    event: str
+    experiment: str | None
+    arm: str | None
+    minimum: int
+    lists: int = Field(description="that the figures come from")
+    more: bool = Field(description="there are older lists")
+    shown: int = Field(description="reasons on these lists")
+    events: int
+    total: int = Field(description="rows that were shown often enough")
+    rows: list[WorkingOut]
 
 
 class ExportAnswer(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from whyrank.service.study_cases import Cases
 
 Result = TypeVar("Result")
+RECENT = 5.0  # seconds for which an answer that reads much of the log is given again
+MOST_RECENT = 32
 
 
 @dataclass
@@ -41,6 +43,8 @@ class State:
     models: Shelf | None = None  # none where only a study is served
     cases: Cases | None = None  # none without a split
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
+    _recent: dict[Hashable, tuple[float, bytes]] = field(default_factory=dict)
+    _reading_log: anyio.Lock = field(default_factory=anyio.Lock)
     _checked: tuple[float, Exception | None] = (-math.inf, None)
 
     @property
@@ -73,6 +77,18 @@ class State:
     async def reading(self, work: Callable[[], Result]) -> Result:
         """What reads the store, in a thread."""
         return await anyio.to_thread.run_sync(self.store.guarded, work, limiter=self.readers)
+
+    async def recent(self, key: Hashable, work: Callable[[], bytes]) -> bytes:
+        """What reads much of the log: one at a time, and not again within a few seconds, however many ask."""
+        async with self._reading_log:
+            now = time.monotonic()
+            self._recent = {each: made for each, made in self._recent.items() if now - made[0] < RECENT}
+            if key not in self._recent:
+                made = await self.reading(work)
+                while len(self._recent) >= MOST_RECENT:
+                    del self._recent[next(iter(self._recent))]
+                self._recent[key] = time.monotonic(), made
+            return self._recent[key][1]
 
     async def writing(self, work: Callable[[], Result]) -> Result:
         """What writes to the store, in a thread, when it is its turn."""

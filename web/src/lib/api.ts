@@ -37,6 +37,14 @@ export type NewStudy = Pick<
   "title" | "a" | "b" | "cases" | "n" | "participants" | "agreement" | "ties" | "seed" | "grounded"
 > & { question: string | null };
 export type Results = Schemas["ResultsAnswer"];
+export type Experiment = Schemas["ExperimentOut"];
+export type NewExperiment = Pick<Schemas["ExperimentRequest"], "name" | "ramp" | "metric" | "planned"> & {
+  arms: Schemas["ArmRequest"][];
+};
+export type ExperimentResults = Schemas["ExperimentResultsAnswer"];
+export type Comparison = Schemas["ComparisonOut"];
+export type Exposure = Schemas["ExposureOut"];
+export type Working = Schemas["WorkingAnswer"];
 export type Taking = Schemas["TakeView"];
 
 /** An answer that is no answer, with one line fit to show to a person. */
@@ -142,6 +150,36 @@ export const results = (id: string, signal?: AbortSignal) => json<Results>(`v1/s
 
 export const download = async (id: string, file: "results.csv" | "chart.svg") =>
   (await ask(`v1/studies/${part(id)}/${file}`)).blob();
+
+export const experiments = (signal?: AbortSignal) =>
+  json<Schemas["ExperimentsAnswer"]>("v1/experiments", { signal });
+
+export const createExperiment = (experiment: NewExperiment) =>
+  json<Experiment>("v1/experiments", { body: experiment });
+
+export const experiment = (name: string, signal?: AbortSignal) =>
+  json<Experiment>(`v1/experiments/${part(name)}`, { signal });
+
+export const ramp = (name: string, share: number) =>
+  json<Experiment>(`v1/experiments/${part(name)}/ramp`, { body: { ramp: share } });
+
+export const stop = (name: string) => json<Experiment>(`v1/experiments/${part(name)}/stop`, { body: {} });
+
+export const experimentResults = (name: string, points: number, signal?: AbortSignal) =>
+  json<ExperimentResults>(`v1/experiments/${part(name)}/results`, { query: { points }, signal });
+
+export const exposures = (
+  name: string,
+  wanted: { arm?: string; event?: string; explanation?: string; before?: string; limit: number },
+  signal?: AbortSignal,
+) => json<Schemas["ExposuresAnswer"]>(`v1/experiments/${part(name)}/exposures`, { query: { ...wanted }, signal });
+
+export const feedback = (signal?: AbortSignal) => json<Schemas["FeedbackAnswer"]>("v1/feedback", { signal });
+
+export const working = (
+  wanted: { by: string; event: string; experiment: string; arm: string; order: string; minimum: number; limit: number },
+  signal?: AbortSignal,
+) => json<Working>("v1/feedback/reasons", { query: { ...wanted }, signal });
 
 export const taking = (token: string, signal?: AbortSignal) =>
   json<Taking>(`v1/take/${part(token)}`, { signal, open: true });

@@ -92,6 +92,25 @@ export const day = (stamp: string) => new Date(stamp).toLocaleDateString("en", {
 export const month = (seconds: number) =>
   new Date(1000 * seconds).toLocaleDateString("en", { month: "long", year: "numeric", timeZone: "UTC" });
 
+/** A time, given in seconds since 1970, where the reader is. */
+export const moment = (seconds: number) =>
+  new Date(1000 * seconds).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
+
+export const date = (seconds: number) => new Date(1000 * seconds).toLocaleDateString("en", { dateStyle: "medium" });
+
+/** What people do with reasons: the event, and what it is called. */
+export const REACTIONS = [
+  ["clicked", "clicks"],
+  ["helpful", "helpful votes"],
+  ["converted", "conversions"],
+  ["dismissed", "dismissals"],
+] as const;
+
+export const reaction = (event: string) => REACTIONS.find(([name]) => name === event)?.[1] ?? event;
+
+/** A change in percent, with its sign. */
+export const change = (share: number, digits = 1) => `${signed(100 * share, digits)}%`;
+
 /** How far a difference can be trusted, for people who do not know p-values. */
 export function certainty(p: number | null | undefined): string {
   if (p === null || p === undefined) return "";
