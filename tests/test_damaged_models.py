@@ -145,3 +145,20 @@ def test_arrays_and_tables_that_are_not_listed_are_refused(folder: Path) -> None
         (folder / "manifest.json").write_text(json.dumps(whole | {"files": files}))
         with pytest.raises(ArtifactError):
             load(folder)
+
+
+def test_counts_below_nothing_are_refused(folder: Path) -> None:
+    files = [file.name for file in (folder / "arrays").glob("catalog.*.npy")]
+    names = [f"arrays/{name}" for name in files if "counts" in name or "supporting" in name]
+    assert "arrays/catalog.user_explanations.counts.npy" in names
+    for name in names:
+        array = np.load(folder / name)
+        if not len(array):
+            continue
+        damaged = array.copy()
+        damaged[len(damaged) // 2] = -900
+        rewrite(folder, name, lambda file, damaged=damaged: np.save(file, damaged))
+        with pytest.raises(ArtifactError):
+            load(folder)
+        rewrite(folder, name, lambda file, array=array: np.save(file, array))
+    assert load(folder).id

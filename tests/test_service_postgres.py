@@ -116,7 +116,7 @@ def test_exposures_are_written_once_and_read_as_tables(store: Store) -> None:
     assert log.events.select("position", "user").rows() == [(1, "pam")]
     test = Experiment("pg", parse_arms(["a=x", "b=none"], "1:1"))
     assert ab.found(store, ab.create(store, test).name) == test
-    assert latest(store, "test", "a", "clicked", 5)[0]["exposure"] == one.id
+    assert latest(store, "test", "a", "clicked", limit=5)[0]["exposure"] == one.id
     assert erase(store, "pam") == {"exposures": 4, "events": 1, "study_cases": 0}
     assert retain(store, 1)["exposures"] == 0
 

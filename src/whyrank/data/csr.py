@@ -76,6 +76,8 @@ def checked_csr(arrays: Mapping[str, NDArray[np.generic]], name: str, rows: int,
         raise ValueError(f"the rows of {name} do not follow each other")
     if len(indices) and not 0 <= indices.min() <= indices.max() < columns:
         raise ValueError(f"{name} names a number that does not exist")
+    if len(counts) and counts.min() < 0:
+        raise ValueError(f"{name} counts less than nothing")
     return CSR(indptr, indices, counts)
 
 

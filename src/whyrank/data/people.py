@@ -184,6 +184,8 @@ class People:
 
         def counts(name: str, size: int, missing: bool, otherwise: Ints) -> Ints:
             found: Ints = otherwise if missing else checked_array(arrays, name, np.int32, size)
+            if len(found) and found.min() < 0:
+                raise ValueError(f"{name} counts less than nothing")
             return found
 
         nobody = np.zeros(len(of_items.indices), np.int32)

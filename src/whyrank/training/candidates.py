@@ -11,6 +11,8 @@ from whyrank.training.checkpoint import Arrays, part_of
 from whyrank.training.loop import EarlyStopping, Trained, Trainer
 from whyrank.training.softmax import SoftmaxTraining
 
+LAST = -1  # in place of a candidate's number: the run on all records, whose curve is the one to show
+
 
 @dataclass
 class Candidate:
@@ -115,7 +117,7 @@ class FixedTrainer(Trainer):
     def epoch(self) -> Trained:
         loss = self.training.epoch()
         self.done = self.training.epochs
-        return Trained(loss, self.training.task.source.entries, self.found[0])
+        return Trained(loss, self.training.task.source.entries, LAST)
 
     def state(self) -> Arrays:
         return self.training.state()
