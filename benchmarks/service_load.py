@@ -53,12 +53,12 @@ end
 """
 
 
-async def nothing(state: Any, asked: Any) -> bytes:
+async def nothing(state: Any, asked: Any, scopes: object) -> bytes:
     """A route that takes the same body and does nothing with it."""
     return b'{"model":"bper","mu":0.7,"results":[]}'
 
 
-async def only_rank(state: Any, asked: Any) -> bytes:
+async def only_rank(state: Any, asked: Any, scopes: object) -> bytes:
     """A route that ranks, and leaves out what makes an answer of it: texts, parts, evidence, JSON."""
     from whyrank.ranking.rank import rank
     from whyrank.service.schemas import options_of
