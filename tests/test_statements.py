@@ -14,6 +14,7 @@ from whyrank.errors import DataError, ParameterError
 from whyrank.kernels.opinion_rows import R_ATTRIBUTE
 from whyrank.mining import Mined, MiningRules, StatementRules, apply_review, mine, write_review
 from whyrank.mining.aspects import LEVELS
+from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.quotes import read_quotes
 from whyrank.mining.statements import limits_for, place_names
 
@@ -153,16 +154,12 @@ def test_every_quote_is_a_sentence_of_its_review(mined: Mined) -> None:
     ],
 )
 def test_quotes_are_without_private_and_vulgar_words(sentence: str) -> None:
-    from whyrank.mining.nouns import StatementEnglish
-
     text = np.frombuffer(sentence.encode(), np.uint8)
     quotes = read_quotes(text, np.array([0]), np.array([len(text)], np.int32), StatementEnglish(), vulgar=False)
     assert quotes.to_list() == [None]
 
 
 def test_quotes_are_without_names_that_others_write_with_a_capital() -> None:
-    from whyrank.mining.nouns import StatementEnglish
-
     text = np.frombuffer(b"we thanked gwendolyn for the service", np.uint8)
     places = (np.array([0]), np.array([len(text)], np.int32))
     for names, shown in ((frozenset(), True), (frozenset({"gwendolyn"}), False)):
@@ -357,3 +354,27 @@ def test_a_word_and_a_noun_that_are_written_with_capitals_are_a_name_but_acronym
     columns = [f"p{LEVELS - 1}", "spoken", "capital", "rule", "verbal", "whole"]
     left = place_names(pl.DataFrame(rows, columns, orient="row"))
     assert set(left.select(columns[:2]).iter_rows()) == set(written) - {("park", "central")}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "opinion", "shown"),
+    [
+        ("The views are fabulous and the staff were kind", "fabulous", True),
+        ("Nice view, but the worst experience we have had", "nice", False),
+        ("We were happy with the view until we saw the bill", "happy", False),
+        ("The said tonic was warm, which a well run bar would avoid; disappointing", "well", False),
+        ("The view wasn’t as nice as the pictures of it", "nice", False),
+        ("Would you call this a nice view from a room?", "nice", False),
+        ("A creepy atmosphere that stays with you for days", "creepy", True),
+        ("A creepy atmosphere, though it crashes all the time", "creepy", False),
+    ],
+)
+def test_a_quote_of_praise_does_not_complain(sentence: str, opinion: str, shown: bool) -> None:
+    text = np.frombuffer(sentence.encode(), np.uint8)
+    places = np.array([0]), np.array([len(text)], np.int32)
+    quotes = read_quotes(text, *places, StatementEnglish(), False, praise=pl.Series([opinion]))
+    assert (quotes[0] is not None) == shown
+    behind_a_complaint = read_quotes(
+        text, *places, StatementEnglish(), False, praise=pl.Series([None], dtype=pl.String)
+    )
+    assert behind_a_complaint[0] is not None

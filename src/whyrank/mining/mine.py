@@ -157,7 +157,8 @@ class Choice:
         best = pick(taken.join(records.select("review", "copy"), on="review"))
         text = np.memmap(spool, np.uint8, mode="r")
         starts, lengths = best["start"].to_numpy(), best["length"].to_numpy()
-        quotes = read_quotes(text, starts, lengths, self.language, self.rules.vulgar, self.names)
+        praise = best.select(pl.when(pl.col("polarity") > 0).then("spoken")).to_series()
+        quotes = read_quotes(text, starts, lengths, self.language, self.rules.vulgar, self.names, praise)
         del text
         if self.reading.unread_ratings:
             log.warning("%s ratings could not be read and are unknown", f"{self.reading.unread_ratings:,}")

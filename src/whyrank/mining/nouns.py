@@ -7,6 +7,7 @@ from pathlib import Path
 
 from whyrank.kernels import wordclasses as k
 from whyrank.mining.language import FOLDER, English, comparative_stems, read_lists
+from whyrank.mining.words import NEGATIONS
 
 PLURALS = ("NPCS", "PCS", "TVS")
 DRAWN_OUT = re.compile(r"(.)\1\1")
@@ -33,6 +34,7 @@ class StatementEnglish(English):
         self.measures = read_words(folder / "measures.txt")
         self.light_verbs = read_words(folder / "light_verbs.txt")
         self.empty = read_words(folder / "empty.txt")
+        self.turns = read_words(folder / "turns.txt")
         self.common = tuple(sorted(read_words(folder / "common.txt")))
 
     def lemma(self, noun: str) -> str:
@@ -122,6 +124,12 @@ class StatementEnglish(English):
         """The sign that general lexicons give a word, 0 where they have none."""
         sign = self.valence(word)
         return sign if sign in (-1, 1) and (word in self.vader or word in self.pattern) else 0
+
+    def spoils_praise(self, word: str) -> bool:
+        """Whether a sentence with this word says more than praise: but, never, wasn't, disappointed."""
+        if word in self.turns or word in NEGATIONS or word.endswith("n't"):
+            return True
+        return self.lexicon_sign(word) < 0
 
 
 def read_words(file: Path) -> frozenset[str]:

@@ -15,13 +15,15 @@ PRIVATE = (
     r"(?i)(?:\S+@\S+|https?:|www\.|\w\.[a-z]{2,}(?:/|\b)|@\w+|#\w+|\+?\d[\d\s().-]{6,}\d"
     r"|\d+\s+(?:\w+\s+){1,2}(?:street|st|road|rd|avenue|ave|boulevard|blvd|lane|drive|terrace|square|court|way)\b)"
 )
+MARKUP = r"(?i)\[/?(?:b|i|u|h\d|strike|spoiler|quote|list|olist|url|\*)(?:=[^\]]*)?\]"  # [b]very[/b]
 WORD = r"[\p{L}]+"
+TOKEN = r"[\p{L}]+(?:['’]t\b)?"  # wasn't is one word
 NAME = r"\p{Lu}[\p{L}'’]*"  # a word with a capital, wherever it stands
 
 
 def pick(mentions: pl.DataFrame) -> pl.DataFrame:
     """One mention for each user, item and statement: a sentence of good length that does not also say the opposite."""
-    mentions = mentions.select("review", "user", "item", "id", "start", "length", "mixed", "copy")
+    mentions = mentions.select("review", "user", "item", "id", "polarity", "spoken", "start", "length", "mixed", "copy")
     odd = (pl.col("length") < SHORT) | (pl.col("length") > LONG)
     ranked = mentions.with_columns(distance=(pl.col("length") - GOOD).abs() + 1000 * odd + 500 * pl.col("mixed"))
     order = ranked.sort("user", "item", "id", "distance", "length", "copy", "start")
@@ -35,13 +37,16 @@ def read_quotes(
     language: StatementEnglish,
     vulgar: bool,
     names: frozenset[str] = frozenset(),
+    praise: pl.Series | None = None,
 ) -> pl.Series:
     """The sentences at the given places as quotes; null where one should not be shown.
 
+    `praise` has the opinion of those sentences that stand behind praise: they must not also complain about anything or
+    take it back, whatever the opinion itself may sound like (creepy, of a game's atmosphere).
     `names` are words in lower case that people mostly write with a capital: whoever does not still names somebody.
     """
     sentences = from_lines(gather_lines(text, starts, lengths))
-    tidy = sentences.str.replace_all(r"\s+", " ").str.strip_chars(" -*\"'.,;:)(")
+    tidy = sentences.str.replace_all(MARKUP, "").str.replace_all(r"\s+", " ").str.strip_chars(" -*\"'.,;:)(")
     good = (tidy.str.len_chars() >= SHORT) & (tidy.str.len_chars() <= LONG) & ~tidy.str.contains(PRIVATE)
     if not vulgar:
         words = "|".join(sorted(language.vulgar))
@@ -49,6 +54,9 @@ def read_quotes(
     good &= ~tidy.str.contains("\ufffd", literal=True)
     good &= ~_names(tidy.filter(good), language, good)
     good &= ~_hold(tidy.filter(good), names, good)
+    if praise is not None:
+        praising = good & praise.is_not_null()
+        good &= ~_complaints(tidy.filter(praising), praise.filter(praising), language, praising)
     first = tidy.str.slice(0, 1).str.to_uppercase() + tidy.str.slice(1)
     return pl.select(pl.when(good).then(first)).to_series().alias("sentence")
 
@@ -58,6 +66,18 @@ def _hold(candidates: pl.Series, names: frozenset[str], among: pl.Series) -> pl.
     found = candidates.str.to_lowercase().str.extract_all(WORD).to_frame("word").with_row_index("at").explode("word")
     named = found.filter(pl.col("word").is_in(sorted(names)))["at"].unique().to_numpy()
     return _marked(named, among)
+
+
+def _complaints(candidates: pl.Series, opinions: pl.Series, language: StatementEnglish, among: pl.Series) -> pl.Series:
+    """Which sentences hold a word that spoils praise and is not the opinion itself, or ask something."""
+    plain = candidates.str.to_lowercase().str.replace_all("’", "'", literal=True)
+    own = opinions.str.to_lowercase().str.extract_all(TOKEN)
+    words = plain.str.extract_all(TOKEN).list.set_difference(own)
+    found = words.to_frame("word").with_row_index("at").explode("word").drop_nulls()
+    spoiling = [word for word in found["word"].unique().to_list() if language.spoils_praise(word)]
+    asking = candidates.str.contains("?", literal=True).arg_true()
+    spoiled = found.filter(pl.col("word").is_in(spoiling))["at"]
+    return _marked(pl.concat([spoiled, asking]).unique().to_numpy(), among)
 
 
 def _names(candidates: pl.Series, language: StatementEnglish, among: pl.Series) -> pl.Series:
