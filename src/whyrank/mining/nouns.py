@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from whyrank.errors import ParameterError
 from whyrank.kernels import wordclasses as k
 from whyrank.mining.language import FOLDER, English, comparative_stems, read_lists
+from whyrank.plugins import installed_as, installed_names
 
 PLURALS = ("NPCS", "PCS", "TVS")
 DRAWN_OUT = re.compile(r"(.)\1\1")
@@ -122,6 +124,30 @@ class StatementEnglish(English):
         """The sign that general lexicons give a word, 0 where they have none."""
         sign = self.valence(word)
         return sign if sign in (-1, 1) and (word in self.vader or word in self.pattern) else 0
+
+
+def language_of(name: str) -> StatementEnglish:
+    """A language by its name: English, or one that an installed package adds.
+
+    Raises:
+        ParameterError: There is none of this name, or it cannot be used.
+
+    Examples:
+        >>> language_of("en").lemma("rooms")
+        'room'
+    """
+    if name == "en":
+        return StatementEnglish()
+    added = installed_as("languages", name)
+    if added is None:
+        raise ParameterError(f"language is {name!r}; use one of {', '.join(['en', *installed_names('languages')])}")
+    try:
+        language = added()
+    except Exception as error:  # of another package
+        raise ParameterError(f"language {name!r} of an installed package cannot be used: {error}") from error
+    if not isinstance(language, StatementEnglish):
+        raise ParameterError(f"language {name!r} of an installed package is no StatementEnglish")
+    return language
 
 
 def read_words(file: Path) -> frozenset[str]:
