@@ -14,13 +14,13 @@ import argparse
 import numpy as np
 
 import whyrank as wr
-from whyrank.data.simulate_people import SimulatedPeople
 from whyrank.online import estimators
 from whyrank.online.estimate import estimate
 from whyrank.online.propensity import Policy, along, anywhere
 from whyrank.online.rewards import lists_of
 from whyrank.online.simulated import simulate_log
 from whyrank.ranking.rank import rank
+from whyrank.simulation import SimulatedPeople
 
 OPTIONS, N = wr.Options(explore=1.0, epsilon=0.1), 3
 

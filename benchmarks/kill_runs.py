@@ -138,8 +138,8 @@ def make_world(folder: Path, **sizes: int) -> None:
     import polars as pl
 
     import whyrank as wr
-    from whyrank.data.simulate_reviews import simulate_reviews
     from whyrank.data.tables import write_table
+    from whyrank.simulation import simulate_reviews
 
     split = wr.simulate("small", seed=0, **sizes).split(seed=0)
     split.write(folder / "split")

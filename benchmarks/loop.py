@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import whyrank as wr
-from whyrank.data.simulate_people import SimulatedPeople
 from whyrank.kernels.backing import first_of_aspects
 from whyrank.models.learned import Correction, with_correction
 from whyrank.online.estimate import estimate
@@ -36,6 +35,7 @@ from whyrank.online.rewards import lists_of
 from whyrank.online.simulated import log_of, simulate_log, together
 from whyrank.ranking.rank import grounded_candidates, rank
 from whyrank.ranking.topics import groups_of
+from whyrank.simulation import SimulatedPeople
 
 N, DRAWN = 3, wr.Options(explore=2.0, epsilon=0.1)
 Feedback = Callable[..., NDArray[np.bool_]]

@@ -39,10 +39,10 @@ from whyrank.cluster.positives import Columns, collect, read_part, scatter
 from whyrank.cluster.session import Cluster, connect
 from whyrank.cluster.solver import ClusterJob, ClusterSolver
 from whyrank.cluster.store import Store
-from whyrank.data.simulate import simulate
 from whyrank.data.triplets import Triplets
 from whyrank.models import BPER, COUNTS, PITF, RUCF, BPERPlus, Model, Profile
 from whyrank.models.factors import FactorModel
+from whyrank.simulation import simulate
 from whyrank.thread_pool import ThreadPool
 from whyrank.training import Run, Storage
 from whyrank.training.blocks import BlockSolver

@@ -8,8 +8,8 @@ import resource
 import sys
 import time
 
-from whyrank.data.simulate import PRESETS, simulate
-from whyrank.data.simulate_reviews import simulate_reviews
+from whyrank.simulation import simulate_reviews
+from whyrank.simulation.triplets import PRESETS, simulate
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from whyrank.cluster.session import Cluster
-from whyrank.data.simulate_reviews import simulate_reviews
+from whyrank.simulation import simulate_reviews
 
 
 class OneProcess(Cluster):

@@ -29,7 +29,6 @@ from whyrank.cluster.plan import DataSizes, plan_fit
 from whyrank.cluster.session import connect
 from whyrank.cluster.store import Store
 from whyrank.data import Split, Triplets, read
-from whyrank.data.simulate import simulate
 from whyrank.errors import ArtifactError, ClusterError
 from whyrank.mining import Mined, MiningRules, mine
 from whyrank.mining.groups import Wordings
@@ -51,6 +50,7 @@ from whyrank.models import (
 )
 from whyrank.models.factors import FactorModel
 from whyrank.models.parameters import values
+from whyrank.simulation import simulate
 from whyrank.training import Epoch, Monitor, Run, Storage
 from whyrank.training.softmax import SoftmaxTraining
 

@@ -110,12 +110,11 @@ def test_without_aspects_explanations_are_compared_one_by_one(tiny: Triplets) ->
 
 
 def test_vectors_answer_what_shares_no_word(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    def encode(texts: list[str]) -> np.ndarray:
-        return np.array(
-            [[3.0, 4.0] if text in ("silent", "quiet rooms") else [4.0, -3.0] for text in texts], np.float32
-        )
+    def encode(texts: list[str], cache: bool) -> np.ndarray:
+        alike = ("silent", "quiet rooms")
+        return np.array([[0.6, 0.8] if text in alike else [0.8, -0.6] for text in texts], np.float32)
 
-    monkeypatch.setattr(context, "_encoder", lambda cache: encode)
+    monkeypatch.setattr(context, "_vectors_of", encode)
     assert order(model, query="silent") == USUAL
     assert order(model, query="silent", query_by="vectors")[0] == "quiet rooms"
     assert answers(model.catalog_, [" , "], "vectors").tolist() == [0] * 5

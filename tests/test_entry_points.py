@@ -1,4 +1,4 @@
-"""Models of other packages, found by their entry points."""
+"""Models, encoders, templates and languages of other packages, found by their entry points."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+import whyrank as wr
 from whyrank.data import Triplets
+from whyrank.errors import DataError, ParameterError
+from whyrank.text import find_weights
 
 THEIRS = """
 from dataclasses import dataclass
@@ -33,19 +37,74 @@ class Theirs(Model):
 
 no_model = "a string"
 """
+OTHERS = """
+from pathlib import Path
+from whyrank.mining.nouns import StatementEnglish
+
+HERE = Path(__file__).parent
+
+def encoder():
+    return HERE / "encoder"
+
+templates = str(HERE / "guests.json")
+
+class Hotels(StatementEnglish):
+    def __init__(self):
+        super().__init__()
+        self.same_aspect |= {"linen": "bed", "pillow": "bed"}
+
+def broken():
+    raise RuntimeError("no word lists")
+
+def wrong():
+    return "English"
+"""
+POINTS = """
+[whyrank.models]
+theirs = their_package:Theirs
+gone = not_installed_at_all:Model
+odd = their_package:no_model
+[whyrank.encoders]
+small = their_words:encoder
+gone = not_installed_at_all:folder
+[whyrank.templates]
+guests = their_words:templates
+[whyrank.languages]
+hotels = their_words:Hotels
+broken = their_words:broken
+wrong = their_words:wrong
+"""
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    """Of processes that see an installed distribution with a model, and one whose entry points are of no use."""
-    about = tmp_path / "site" / "their_package-1.0.dist-info"
-    about.mkdir(parents=True)
-    (tmp_path / "site" / "their_package.py").write_text(THEIRS)
+def site(tmp_path: Path) -> Path:
+    """A folder of installed packages: one adds something of every kind, and some of it is of no use."""
+    site = tmp_path / "site"
+    about = site / "their_package-1.0.dist-info"
+    (site / "encoder").mkdir(parents=True)
+    about.mkdir()
+    (site / "their_package.py").write_text(THEIRS)
+    (site / "their_words.py").write_text(OTHERS)
+    (site / "guests.json").write_text('{"people": ["guest", "guests"]}')
+    for name in ("config.json", "model.safetensors"):
+        (site / "encoder" / name).write_text("{}")
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n")
-    points = ("theirs = their_package:Theirs", "gone = not_installed_at_all:Model", "odd = their_package:no_model")
-    (about / "entry_points.txt").write_text("\n".join(["[whyrank.models]", *points]))
-    path = [str(tmp_path / "site"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    (about / "entry_points.txt").write_text(POINTS)
+    return site
+
+
+@pytest.fixture
+def environment(site: Path) -> dict[str, str]:
+    """Of processes that see the installed package."""
+    path = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
     return os.environ | {"PYTHONPATH": os.pathsep.join(path)}
+
+
+@pytest.fixture
+def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process sees the installed package."""
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.delitem(sys.modules, "their_words", raising=False)
 
 
 def test_a_model_of_an_installed_package_is_compared_saved_and_loaded(
@@ -64,3 +123,42 @@ def test_a_model_of_an_installed_package_is_compared_saved_and_loaded(
     call("fit", tmp_path / "split", "--model", "theirs", "-o", tmp_path / "model")
     user, item = tiny.users.ids[0], tiny.items.ids[0]
     assert json.loads(call("explain", tmp_path / "model", "--user", user, "--item", item, "--json").stdout)
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_encoder_of_an_installed_package_is_found_by_its_name(site: Path) -> None:
+    assert find_weights("small").folder == site / "encoder"
+    with pytest.raises(ParameterError, match=r"encoder 'gone' of an installed package .* cannot be used"):
+        find_weights("gone")
+    with pytest.raises(ParameterError, match="use 'minilm', 'gone', 'small', a folder"):
+        find_weights("no such!")
+
+
+@pytest.mark.usefixtures("installed")
+def test_templates_of_an_installed_package_are_found_by_their_name_and_files_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert wr.Templates.read("guests").settings["people"] == ["guest", "guests"]
+    Path("guests").write_text('{"people": ["diner", "diners"]}')
+    assert wr.Templates.read("guests").settings["people"] == ["diner", "diners"]
+    with pytest.raises(DataError, match="not readable"):
+        wr.Templates.read("strangers")
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_language_of_an_installed_package_reads_reviews() -> None:
+    texts = ["The linen was soft.", "The pillow was soft.", "The linen is soft and the staff was friendly."] * 4
+    rows = {"user": [f"u{n}" for n in range(12)], "item": ["inn", "spa"] * 6, "text": texts}
+    given = {"min_count": 2, "min_items": 1, "english": 0.0}
+    plain, hotels = (wr.mine(pl.DataFrame(rows), **given, **more) for more in ({}, {"language": "hotels"}))
+    assert {"linen", "pillow"} <= set(plain.explanations["aspect"])
+    assert set(hotels.explanations["aspect"]) == {"bed", "staff"}
+    assert hotels.summary()["rules"]["language"] == "hotels"  # type: ignore[index]
+    for name, problem in {
+        "nowhere": "use one of en, broken",
+        "broken": "no word lists",
+        "wrong": "no Statement",
+    }.items():
+        with pytest.raises(ParameterError, match=problem):
+            wr.mine(pl.DataFrame(rows), language=name)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import whyrank as wr
 from whyrank.cli import main
 from whyrank.cli.learn import uplift_of
-from whyrank.data.simulate_people import SimulatedPeople, simulate_people
 from whyrank.errors import DataError, ParameterError
 from whyrank.online import estimators
 from whyrank.online.estimate import Estimate, Line, estimate
@@ -24,6 +23,7 @@ from whyrank.online.propensity import Policy
 from whyrank.online.rewards import Goal, lists_of
 from whyrank.online.simulated import simulate_log
 from whyrank.ranking.rank import rank
+from whyrank.simulation import SimulatedPeople, simulate_people
 
 DRAWN = wr.Options(explore=1.0, epsilon=0.2, distinctive=1.0, support=1)
 

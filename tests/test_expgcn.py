@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from whyrank.data import Split, Triplets
-from whyrank.errors import ParameterError
+from whyrank.errors import ArtifactError, ParameterError
 from whyrank.kernels.graph import pairwise_gradients
-from whyrank.models.expgcn import ExpGCN, _Training
+from whyrank.models.expgcn import ExpGCN
 from whyrank.thread_pool import ThreadPool
 from whyrank.training import Run
-from whyrank.training.monitor import History
+from whyrank.training.graph import GraphSettings, GraphTrainer
+from whyrank.training.monitor import Epoch, History, Monitor
 
 
 def normalized(pairs: tuple[np.ndarray, np.ndarray], rows: int, pool: int) -> np.ndarray:
@@ -26,7 +30,8 @@ def normalized(pairs: tuple[np.ndarray, np.ndarray], rows: int, pool: int) -> np
 @pytest.mark.parametrize("layers", [0, 1, 3])
 def test_convolution_is_the_mean_of_the_matrix_powers(split: Split, layers: int) -> None:
     train = split.train
-    training = _Training(ExpGCN(factors=5, layers=layers), train, ThreadPool(2))
+    settings = GraphSettings(5, layers, 0.01, 0.0, negatives=2, batch=64, epochs=1, seed=0)
+    training = GraphTrainer(train, settings, lambda tables: 0.0, ThreadPool(2))
     users, items, pool = training.base
     found = training.convolved()
     sides = ((train.user, users, found[:2]), (train.item, items, found[2:]))
@@ -78,6 +83,33 @@ def test_training_lowers_the_loss_and_the_best_look_stays(split: Split) -> None:
     assert len(losses) < 60  # it stops by itself
     again = ExpGCN(factors=8, epochs=60, batch=256, learning_rate=0.02).fit(split, run=Run(threads=1))
     assert again.digest() == model.digest()
+
+
+class Interrupt(Monitor):
+    """Ctrl-C in the middle of an epoch's report."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    def on_epoch(self, epoch: Epoch, storage: object) -> bool:
+        if epoch.number == self.at:
+            signal.raise_signal(signal.SIGINT)
+        return False
+
+
+@pytest.mark.parametrize("at", [1, 5])
+def test_an_interrupted_fit_goes_on_to_the_same_bits(split: Split, tmp_path: Path, at: int) -> None:
+    settings = {"factors": 4, "epochs": 7, "batch": 256, "learning_rate": 0.02}
+    whole = ExpGCN(**settings).fit(split)
+    file = tmp_path / "checkpoint"
+    with pytest.raises(KeyboardInterrupt):
+        ExpGCN(**settings).fit(split, run=Run(checkpoint=file, monitors=(Interrupt(at),)))
+    told = History()
+    resumed = ExpGCN(**settings).fit(split, run=Run(checkpoint=file, resume=True, monitors=(told,)))
+    assert [row["epoch"] for row in told.rows] == list(range(at + 1, 8))
+    assert resumed.digest() == whole.digest()
+    with pytest.raises(ArtifactError, match="other data or settings"):
+        ExpGCN(**settings | {"layers": 1}).fit(split, run=Run(checkpoint=file, resume=True))
 
 
 def test_new_users_need_a_new_fit(split: Split) -> None:

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import whyrank as wr
-from whyrank.data.simulate_people import simulate_people
 from whyrank.errors import ParameterError
 from whyrank.kernels.lists import along_lists, at_positions, draw_lists
 from whyrank.kernels.rng import key_of
 from whyrank.ranking import bulk
 from whyrank.ranking.explain import explain
 from whyrank.ranking.rank import candidates, drawing, grounded_candidates, rank
+from whyrank.simulation import simulate_people
 
 ASPECT = np.array([0, 0, 1, 2, 2, -1], np.int32)
 SENSE = np.array([0, 1, 0, -1, -1, -1], np.int32)

@@ -18,10 +18,10 @@ import kill_runs
 from kill_runs import of_files
 from whyrank.atomic import Marker, new_folder, sole_writer
 from whyrank.data import Split, write
-from whyrank.data.simulate_reviews import simulate_reviews
 from whyrank.data.tables import write_table
 from whyrank.errors import ArtifactError
 from whyrank.models import POP
+from whyrank.simulation import simulate_reviews
 
 # Commands that write below `out`, and what makes another result of each.
 WRITERS = {

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 import whyrank as wr
 from whyrank.cli import main
-from whyrank.data.simulate_people import SimulatedPeople, simulate_people
 from whyrank.errors import DataError, ParameterError
 from whyrank.models.learned import Correction, before_reactions, with_correction
 from whyrank.online.learn import Learned, learn
@@ -20,6 +19,7 @@ from whyrank.online.reactions import learn_reactions
 from whyrank.online.rewards import lists_of
 from whyrank.online.simulated import log_of
 from whyrank.ranking.rank import rank
+from whyrank.simulation import SimulatedPeople, simulate_people
 
 SHOWN = {"distinctive": 1.0, "support": 1}
 DRAWN = wr.Options(explore=1.0, epsilon=0.1, **SHOWN)

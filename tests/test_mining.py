@@ -13,13 +13,13 @@ import polars as pl
 import pytest
 
 import whyrank.data as data
+from whyrank.data.columns import parse_times
 from whyrank.errors import DataError, ParameterError
 from whyrank.kernels import sentences as kernel
 from whyrank.mining import Mined, MiningRules, apply_review, paraphrases, write_review
 from whyrank.mining import mine as mine_any
 from whyrank.mining.clean import clean_texts
 from whyrank.mining.pool import explanation_id, specificity
-from whyrank.mining.reviews import parse_times
 from whyrank.mining.sentences import Cutter, as_bytes
 from whyrank.mining.tags import head_noun, is_negated, singular, tag_texts
 

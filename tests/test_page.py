@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 
 import whyrank as wr
-from whyrank.data.simulate_reviews import simulate_reviews
 from whyrank.models import model_class
 from whyrank.online import ab, tables
 from whyrank.online.assignment import Experiment, parse_arms
 from whyrank.online.store import Store
 from whyrank.online.writer import Exposure
+from whyrank.simulation import simulate_reviews
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [

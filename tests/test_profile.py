@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whyrank import Profile, Triplets, evaluate, load
-from whyrank.data.simulate import simulate
 from whyrank.errors import ArtifactError
 from whyrank.models.learned import Correction, with_correction
 from whyrank.models.profile import TIMELESS
@@ -20,6 +19,7 @@ from whyrank.models.profile_mixture import best_counts, counts_alone, mixture
 from whyrank.models.profile_records import comes_last, reason_records, recent_counts, usual_gap
 from whyrank.online.forget import _unlinked
 from whyrank.ranking.rank import rank
+from whyrank.simulation import simulate
 
 SETTINGS = {"factors": 4, "epochs": 2}
 

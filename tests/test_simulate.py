@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whyrank.data import Triplets
-from whyrank.data._simulate_draw import cover, make_distinct, spread, urn
-from whyrank.data._simulate_text import DOMAINS, parse_aspects, sentences
-from whyrank.data.simulate import PRESETS, planted, resolve, simulate
-from whyrank.data.simulate_reviews import simulate_reviews
 from whyrank.errors import ParameterError
+from whyrank.simulation import simulate_reviews
+from whyrank.simulation.draw import cover, make_distinct, spread, urn
+from whyrank.simulation.text import DOMAINS, parse_aspects, sentences
+from whyrank.simulation.triplets import PRESETS, planted, resolve, simulate
 
 
 def assert_exact(data: Triplets, users: int, items: int, explanations: int, records: int, triplets: int) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from whyrank.data.simulate import simulate
-from whyrank.data.simulate_people import FATIGUE, SimulatedPeople, simulate_people
 from whyrank.errors import ParameterError
+from whyrank.simulation import simulate
+from whyrank.simulation.people import FATIGUE, SimulatedPeople, simulate_people
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,6 @@ from whyrank.version import __version__
 if TYPE_CHECKING:
     from whyrank.data import Split, Triplets, Vocabulary, read, read_split, read_splits, splits, write
     from whyrank.data.describe import describe
-    from whyrank.data.simulate import simulate
-    from whyrank.data.simulate_people import simulate_people
-    from whyrank.data.simulate_reviews import simulate_reviews
     from whyrank.errors import (
         ArtifactError,
         ClusterError,
@@ -58,14 +55,12 @@ if TYPE_CHECKING:
     from whyrank.ranking.goals import ItemGoals
     from whyrank.ranking.options import Options
     from whyrank.ranking.sentences import Templates
+    from whyrank.simulation import simulate, simulate_people, simulate_reviews
     from whyrank.training import Run
 
 _HOMES = {
     "whyrank.data": "Split Triplets Vocabulary read read_split read_splits splits write",
     "whyrank.data.describe": "describe",
-    "whyrank.data.simulate": "simulate",
-    "whyrank.data.simulate_people": "simulate_people",
-    "whyrank.data.simulate_reviews": "simulate_reviews",
     "whyrank.errors": "ArtifactError ClusterError DataError MissingExtra NotFitted ParameterError TrainingError "
     "UnknownId WhyrankError",
     "whyrank.evaluation": "compare evaluate",
@@ -76,6 +71,7 @@ _HOMES = {
     "whyrank.ranking.goals": "ItemGoals",
     "whyrank.ranking.options": "Options",
     "whyrank.ranking.sentences": "Templates",
+    "whyrank.simulation": "simulate simulate_people simulate_reviews",
     "whyrank.training": "Run",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

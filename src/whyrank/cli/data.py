@@ -83,9 +83,8 @@ def simulate_command(
     json: Json = False,
 ) -> None:
     """Make a data set with planted structure, and reviews that hold it."""
-    from whyrank.data.simulate import simulate
-    from whyrank.data.simulate_reviews import simulate_reviews
     from whyrank.data.tables import write_table
+    from whyrank.simulation import simulate, simulate_reviews
 
     if output is None and reviews is None:
         raise ParameterError("nothing to write; give -o for triplets, --reviews for reviews, or both")

@@ -80,9 +80,9 @@ def _save(folder: Path, model: Model, split: Split, threads: int | None) -> None
 
 def _data(output: Path, seed: int, step: _Steps) -> Split:
     """Reviews, mined into triplets, split."""
-    from whyrank.data.simulate_reviews import simulate_reviews
     from whyrank.data.tables import write_table
     from whyrank.mining import mine
+    from whyrank.simulation import simulate_reviews
 
     reviews = write_table(simulate_reviews("small", seed=seed), output / "reviews.jsonl.gz")
     step.say(f"simulate hotel reviews with planted preferences -> {reviews}")

@@ -92,7 +92,7 @@ def _caches() -> dict[str, str]:
 
 def _self_test() -> dict[str, object]:
     """Fit the same model with one and with two threads, and rank with it, in some ten seconds at most."""
-    from whyrank.data.simulate import simulate
+    from whyrank.simulation import simulate
 
     data = simulate("small", users=3000, items=500, explanations=800, records=30_000, triplets=50_000, seed=0)
     compiled, _ = _fitted(data, 1, 1)

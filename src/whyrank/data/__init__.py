@@ -1,4 +1,4 @@
-"""Triplets, vocabularies and splits; reading, writing, describing and simulating them."""
+"""Triplets, vocabularies and splits; reading, writing and describing them."""
 
 from whyrank.data.csr import CSR
 from whyrank.data.files import read, write

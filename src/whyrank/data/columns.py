@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from whyrank.errors import DataError
 
 CLOCKS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M")
+EPOCH_MILLISECONDS = 100_000_000_000  # a larger time counts milliseconds: in seconds it would be the year 5138
 DAYS = ("%Y-%m-%d", "%m %d, %Y", "%B %d, %Y")
 
 
@@ -37,7 +38,7 @@ def bad_rows(frame: pl.DataFrame) -> Iterator[tuple[str, str, pl.Series]]:
     if "polarity" in frame.columns and (frame["polarity"].dtype.is_numeric() or frame["polarity"].dtype == pl.String):
         yield "not a polarity", "polarity", _no_sign(frame["polarity"])
     if "time" in frame.columns and frame["time"].dtype == pl.String:
-        yield "not a time", "time", _text_seconds(frame["time"]).is_null() & frame["time"].is_not_null()
+        yield "not a time", "time", parse_times(frame["time"]).is_null() & frame["time"].is_not_null()
 
 
 def number_column(frame: pl.DataFrame, name: str) -> NDArray[np.float64]:
@@ -78,23 +79,35 @@ def record_column(frame: pl.DataFrame, name: str = "record") -> NDArray[np.int64
 
 
 def seconds(times: pl.Series) -> NDArray[np.int64]:
-    """Times as integers: numbers as they are, dates and date texts as seconds since 1970, missing ones as 0."""
+    """Times as seconds since 1970 (see `parse_times`), missing ones as 0; what is no time is an error."""
+    expected = "2026-01-31 or seconds since 1970"
     if times.dtype.is_nested() or times.dtype in (pl.Duration, pl.Time, pl.Binary, pl.Object):
-        raise _wrong_type(times, "2026-01-31 or seconds since 1970")
+        raise _wrong_type(times, expected)
+    found = parse_times(times)
     if times.dtype == pl.String:
-        numbers = _text_seconds(times)
-        _check_rows(times, numbers.is_null() & times.is_not_null(), "not a time", "2026-01-31 or seconds since 1970")
-        times = numbers
-    elif times.dtype.is_temporal():
-        times = times.cast(pl.Datetime("us")).dt.epoch("s")  # with a time zone, polars holds them in UTC
-    return times.cast(pl.Int64, strict=False).fill_null(0).to_numpy()
+        _check_rows(times, found.is_null() & times.is_not_null(), "not a time", expected)
+    return found.fill_null(0).to_numpy()
 
 
-def _text_seconds(times: pl.Series) -> pl.Series:
-    return pl.select(pl.coalesce(times.cast(pl.Int64, strict=False), date_seconds(times))).to_series()
+def parse_times(times: pl.Series) -> pl.Series:
+    """Whole seconds since 1970 from numbers (seconds, or milliseconds where large) and dates; null: neither."""
+    if times.dtype in (pl.Date, pl.Datetime):
+        return times.cast(pl.Datetime("us")).dt.epoch("s").alias("time")  # with a zone, polars holds them in UTC
+    if times.dtype.is_numeric() or times.dtype in (pl.Boolean, pl.Null):
+        numbers = times.cast(pl.Int64, strict=False)
+    else:
+        texts = text_column(times.to_frame(), times.name)
+        numbers = texts.cast(pl.Int64, strict=False)
+        if numbers.null_count() > texts.null_count():
+            floats = texts.cast(pl.Float64, strict=False).cast(pl.Int64, strict=False)
+            numbers = pl.select(pl.coalesce(numbers, floats, _date_seconds(texts))).to_series()
+    large = numbers.abs() > EPOCH_MILLISECONDS
+    if large.any():
+        numbers = pl.select(pl.when(large).then(numbers // 1000).otherwise(numbers)).to_series()
+    return numbers.alias("time")
 
 
-def date_seconds(texts: pl.Series) -> pl.Series:
+def _date_seconds(texts: pl.Series) -> pl.Series:
     """Dates and times in words as seconds since 1970, in UTC unless they name an offset; null where they are none."""
     texts = texts.str.strip_chars().str.replace(r"\s*(?:UTC|GMT)$", "Z").str.replace("T", " ", literal=True)
     zoned = (texts.str.to_datetime(f"{form}%#z", strict=False) for form in CLOCKS)

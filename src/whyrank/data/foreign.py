@@ -5,7 +5,6 @@ Each is recognized by its name and its first line, and becomes a table of triple
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -117,20 +116,7 @@ def _tokens(text: str, separator: str | None, path: Path, number: int, problems:
 
 
 def _renamed(row: dict[str, str | None], mapping: dict[str, str]) -> dict[str, str | None]:
-    found = {ours: row[theirs] for ours, theirs in mapping.items() if ours != "explanation" and theirs in row}
-    if found.get("time"):
-        found["time"] = _whole(str(found["time"]))
-    return found
-
-
-def _whole(time: str) -> str:
-    """A time without its fraction: RecBole's are floats, some written as 1.4e+09; what is no number stays as it is."""
-    if "e" not in time.lower():
-        return time.partition(".")[0]
-    try:
-        return str(math.trunc(float(time)))
-    except (OverflowError, ValueError):
-        return time
+    return {ours: row[theirs] for ours, theirs in mapping.items() if ours != "explanation" and theirs in row}
 
 
 # -- StaR --------------------------------------------------------------------------------------------------------------

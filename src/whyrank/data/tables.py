@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -17,6 +17,7 @@ import polars as pl
 
 from whyrank.atomic import new_file
 from whyrank.data.compressed import EXPANSION, careful_lines, check_expansion
+from whyrank.data.lines import to_lines
 from whyrank.data.parquet import check_parquet
 from whyrank.data.problems import Problems
 from whyrank.errors import DataError
@@ -28,6 +29,7 @@ Columns = Mapping[str, str | int]
 # What polars raises on a file that it cannot read; on some damaged ones it panics.
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 LINES = 100_000  # of a file in memory at once
+NAMED = 100  # lines of a JSON file in which all of its fields occur
 LONGEST = 1000  # lines of one row
 BOM = "\ufeff"  # which some programs put before UTF-8
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -183,7 +185,8 @@ def _read_carefully(
 ) -> pl.DataFrame:
     """Row by row, so that each bad one can be named or skipped."""
     if form == "jsonl":
-        rows = _json_rows(path, {str(source) for source in mapping.values()}, problems)
+        wanted = {str(source) for source in mapping.values()}
+        rows = json_rows(_lines(path, problems), 1, path, wanted, problems)
     else:
         rows = csv_rows(path, form, positions, problems)
     kept: dict[str, list[str | None]] = {name: [] for name in mapping}
@@ -192,6 +195,79 @@ def _read_carefully(
             kept[name].append(row.get(str(source)))
     found = {name: values for name, values in kept.items() if any(value is not None for value in values)}
     return pl.DataFrame(found, schema=dict.fromkeys(found, pl.String))
+
+
+def table_batches(
+    path: Path,
+    pick: Callable[[Sequence[str]], Iterable[str]],
+    problems: Problems,
+    size: int,
+    max_expansion: float = EXPANSION,
+) -> Iterator[pl.DataFrame]:
+    """A file's rows, `size` at a time, as texts unless the file is typed; bytes that are no UTF-8 become U+FFFD.
+
+    `pick` is given the names of the columns and says which are wanted; it raises where something is missing.
+    """
+    if not path.is_file():
+        raise DataError("no such file", path=path)
+    form, _ = form_of(path)
+    if form != "parquet":
+        check_expansion(path, max_expansion)
+    if form == "jsonl":
+        yield from _json_batches(path, pick, problems, size)
+    elif form != "parquet" and problems.on_error == "skip":  # polars stops at a bad row
+        rows = csv_rows(path, form, False, problems)
+        while some := list(islice(rows, size)):
+            yield pl.DataFrame(some, schema=dict.fromkeys(some[0], pl.String)).select(*pick([*some[0]]))
+    else:
+        try:
+            frame = pl.scan_parquet(check_parquet(path), glob=False) if form == "parquet" else _scan_csv(path, form)
+            names = frame.collect_schema().names()
+            yield from frame.select(*pick(names)).collect_batches(chunk_size=size)
+        except UNREADABLE as error:
+            if form != "parquet":
+                deque(csv_rows(path, form, False, problems), 0)  # raises where the bad row is
+            raise DataError(f"cannot be read: {first_line(error)}", path=path) from error
+
+
+def _scan_csv(path: Path, form: str) -> pl.LazyFrame:
+    separator, quote = ("\t", None) if form == "tsv" else (",", '"')
+    return pl.scan_csv(
+        path, glob=False, separator=separator, quote_char=quote, infer_schema=False, encoding="utf8-lossy"
+    )
+
+
+def _json_batches(
+    path: Path, pick: Callable[[Sequence[str]], Iterable[str]], problems: Problems, size: int
+) -> Iterator[pl.DataFrame]:
+    """By polars where a batch is clean, line by line where it is not."""
+    schema: dict[str, type[pl.String]] | None = None
+    row = 1
+    for lines in line_batches(path, problems, size):
+        if schema is None:
+            schema = dict.fromkeys(pick(_json_names(lines.head(NAMED))), pl.String)
+        try:
+            table = pl.read_ndjson(to_lines(lines), schema=schema)
+            careful = holds_nul(table)
+        except pl.exceptions.PolarsError:
+            careful = True
+        if careful:
+            rows = json_rows(lines, row, path, set(schema), problems, lossy=True)
+            table = pl.DataFrame([{name: found.get(name) for name in schema} for found in rows], schema=schema)
+        row += lines.len()
+        yield table
+
+
+def _json_names(lines: pl.Series) -> list[str]:
+    names: dict[str, None] = {}
+    for line in lines.drop_nulls():
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            names |= dict.fromkeys(value)
+    return list(names)
 
 
 def line_batches(path: Path, problems: Problems, size: int = LINES) -> Iterator[pl.Series]:
@@ -234,22 +310,29 @@ def _lines(path: Path, problems: Problems) -> Iterator[str]:
     return (line for batch in line_batches(path, problems) for line in batch.to_list())
 
 
-def _json_rows(path: Path, wanted: set[str], problems: Problems) -> Iterator[dict[str, str | None]]:
-    for number, line in enumerate(_lines(path, problems), 1):
-        if not line.strip():
+def json_rows(
+    lines: Iterable[str | None], first: int, path: Path, wanted: set[str], problems: Problems, lossy: bool = False
+) -> Iterator[dict[str, str | None]]:
+    """The wanted fields of lines of JSON, the first of which has the number `first`; bad ones are named or skipped.
+
+    Bytes that are no UTF-8 make a line bad, or become U+FFFD (`lossy`).
+    """
+    for number, line in enumerate(lines, first):
+        if not line or not line.strip():
             continue
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            problems.add(
-                DataError(f"broken JSON: {first_line(error)}", path=path, row=number, expected="one object a line")
-            )
+            problem = f"broken JSON: {first_line(error)}"
+            problems.add(DataError(problem, path=path, row=number, expected="one object a line"))
             continue
         if not isinstance(value, dict):
             problems.add(DataError("not a JSON object", path=path, row=number, expected="one object a line"))
             continue
         row = {name: _as_text(entry) for name, entry in value.items() if name in wanted}
-        if "\ufffd" in line or any(SURROGATE.search(text) for text in row.values() if text):
+        if lossy:
+            yield {name: text and text.encode("utf-8", "replace").decode() for name, text in row.items()}
+        elif "\ufffd" in line or any(SURROGATE.search(text) for text in row.values() if text):
             problems.add(DataError("undecodable bytes", path=path, row=number, expected="UTF-8"))
         else:
             yield row

@@ -13,7 +13,7 @@ from whyrank.evaluation.metrics import per_list
 from whyrank.experiments import ranking, strata
 from whyrank.experiments.cache import Facts
 from whyrank.experiments.curves import caption
-from whyrank.experiments.jobs import Job
+from whyrank.experiments.jobs import Job, experiment
 from whyrank.experiments.lab import Lab
 from whyrank.experiments.measures import STEPS
 from whyrank.experiments.plots import Line, Panel, draw, scatter
@@ -36,6 +36,7 @@ def jobs(lab: Lab) -> list[Job]:
     return found + [Job(name, split, ask) for name in _with_items(lab) for split in lab.numbers for ask in goals]
 
 
+@experiment("beyond", 9, jobs)
 def write(lab: Lab, report: Report) -> Facts:
     found: Facts = {"lists": _lists(lab, report), "popularity": _popularity(lab, report)}
     found |= {"known": _known(lab, report), "unknown": _unknown(lab, report)}

@@ -9,7 +9,7 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError
 from whyrank.experiments.cache import Facts
-from whyrank.experiments.jobs import Job
+from whyrank.experiments.jobs import Job, experiment
 from whyrank.experiments.lab import Lab
 from whyrank.experiments.report import Report
 
@@ -23,6 +23,7 @@ def jobs(lab: Lab) -> list[Job]:
     return [Job(name, 0) for name in lab.pick(MODELS)]
 
 
+@experiment("cases", 7, jobs)
 def write(lab: Lab, report: Report) -> Facts:
     report.heading("Single cases (paper, Table 5)")
     models = lab.pick(MODELS)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.experiments.cache import Facts
-from whyrank.experiments.jobs import Job
+from whyrank.experiments.jobs import Job, experiment
 from whyrank.experiments.lab import Lab
 from whyrank.experiments.measures import METRICS, STEPS
 from whyrank.experiments.plots import Line, Panel, draw
@@ -39,6 +39,7 @@ def mu_jobs(lab: Lab) -> list[Job]:
     return [Job(name, split, "mu") for name in lab.pick(["bper", "bper+"], has_mu) for split in lab.numbers]
 
 
+@experiment("mu", 3, mu_jobs)
 def write_mu(lab: Lab, report: Report) -> Facts:
     report.heading("The weight mu of the user's side (paper, figure on mu)")
     lines: dict[str, dict[str, Values]] = {}
@@ -83,6 +84,7 @@ def sparsity_jobs(lab: Lab) -> list[Job]:
     return [sparsity_job(lab, *each) for each in grid]
 
 
+@experiment("sparsity", 4, sparsity_jobs)
 def write_sparsity(lab: Lab, report: Report) -> Facts:
     report.heading("Less data to learn from (paper, figure on sparseness)")
     at, models = shares(lab), lab.pick(SPARSE)

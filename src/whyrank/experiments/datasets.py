@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from whyrank.data.describe import describe
 from whyrank.experiments.cache import Facts
-from whyrank.experiments.jobs import Job
+from whyrank.experiments.jobs import Job, experiment
 from whyrank.experiments.lab import Lab, plural
 from whyrank.experiments.published import published_for
 from whyrank.experiments.report import Report
@@ -16,6 +16,7 @@ def jobs(lab: Lab) -> list[Job]:
     return []
 
 
+@experiment("datasets", 1, jobs)
 def write(lab: Lab, report: Report) -> Facts:
     about = describe(lab.data)
     report.heading("The data set (paper, Tables 2 and 3)")

@@ -1,10 +1,17 @@
-"""Units of work that experiments are made of."""
+"""Experiments by name, and the units of work that they are made of."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from whyrank.evaluation.candidates import Kind
+
+if TYPE_CHECKING:
+    from whyrank.experiments.cache import Facts
+    from whyrank.experiments.lab import Lab
+    from whyrank.experiments.report import Report
 
 K = 10  # places of a list, as in the paper
 Parameters = tuple[tuple[str, object], ...]
@@ -25,3 +32,40 @@ class Job:
     def fit(self) -> tuple[object, ...]:
         """Jobs with the same value share a fit."""
         return (self.model, self.split, self.parameters, self.share)
+
+
+class Experiment(NamedTuple):
+    """Which runs it needs, and how it writes them into a report, where it has a place among the others."""
+
+    place: int
+    jobs: Callable[[Lab], list[Job]]
+    write: Callable[[Lab, Report], Facts]
+
+
+_registered: dict[str, Experiment] = {}
+
+
+def experiment(
+    name: str, place: int, jobs: Callable[[Lab], list[Job]]
+) -> Callable[[Callable[[Lab, Report], Facts]], Callable[[Lab, Report], Facts]]:
+    """Register an experiment: put before the function that writes it, in any module of this package.
+
+    Args:
+        name: On the command line.
+        place: In reports of several experiments; smaller ones come first.
+        jobs: Which runs it needs.
+
+    Returns:
+        A decorator that leaves the function as it is.
+    """
+
+    def register(write: Callable[[Lab, Report], Facts]) -> Callable[[Lab, Report], Facts]:
+        _registered[name] = Experiment(place, jobs, write)
+        return write
+
+    return register
+
+
+def registered() -> dict[str, Experiment]:
+    """All experiments of the modules that are imported, in their order."""
+    return dict(sorted(_registered.items(), key=lambda each: each[1].place))

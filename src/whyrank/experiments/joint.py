@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from whyrank.experiments.cache import Facts
 from whyrank.experiments.curves import caption
-from whyrank.experiments.jobs import Job
+from whyrank.experiments.jobs import Job, experiment
 from whyrank.experiments.lab import Lab
 from whyrank.experiments.measures import STEPS
 from whyrank.experiments.plots import Line, Panel, draw, over_splits
@@ -78,6 +78,7 @@ def _separate(lab: Lab, name: str, metric: str) -> float:
 # -- figure ------------------------------------------------------------------------------------------------------------
 
 
+@experiment("alpha", 5, alpha_jobs)
 def write_alpha(lab: Lab, report: Report) -> Facts:
     report.heading("The weight alpha of the explanation task (paper, figure on alpha)")
     models = _models(lab)
@@ -121,6 +122,7 @@ COLUMNS = [(part, metric, scale) for part, scale in SCALES.items() for metric in
 HEADERS = ("explanations NDCG %", "F1 %", "on recommended NDCG %", "F1 %", "items NDCG ‰", "F1 ‰")
 
 
+@experiment("joint", 6, joint_jobs)
 def write_joint(lab: Lab, report: Report) -> Facts:
     report.heading("Joint ranking of items and explanations (paper, Table 6)")
     models, found = _models(lab), {}

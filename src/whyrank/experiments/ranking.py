@@ -11,7 +11,7 @@ from whyrank.evaluation.candidates import of_split
 from whyrank.evaluation.comparison import Row, test_ratio
 from whyrank.evaluation.metrics import per_list
 from whyrank.experiments.cache import Facts
-from whyrank.experiments.jobs import Job, K
+from whyrank.experiments.jobs import Job, K, experiment
 from whyrank.experiments.lab import Lab
 from whyrank.experiments.published import published_for
 from whyrank.experiments.report import Report
@@ -44,6 +44,7 @@ def _job(lab: Lab, name: str, split: int) -> Job:
     return Job(name, split, candidates=lab.candidates)
 
 
+@experiment("ranking", 2, jobs)
 def write(lab: Lab, report: Report) -> Facts:
     result = comparison(lab)
     report.summary(result.verdict())

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.split import Split
 from whyrank.experiments.cache import Facts, Result
-from whyrank.experiments.jobs import Job
+from whyrank.experiments.jobs import Job, experiment
 from whyrank.models import BPER, CD, PITF, Model
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def jobs(lab: Lab) -> list[Job]:
     return [Job(name, 0, "relation") for name in lab.pick(["bper", "pitf", "bper+"], has_relation)]
 
 
+@experiment("relation", 8, jobs)
 def write(lab: Lab, report: Report) -> Facts:
     """One row per claim: the largest difference of scores, and how far the top lists agree."""
     chosen = jobs(lab)

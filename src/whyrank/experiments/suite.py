@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
+from whyrank import experiments
 from whyrank.artifacts.report import finite
 from whyrank.atomic import new_file
 from whyrank.data.describe import in_words
 from whyrank.errors import ParameterError, WhyrankError
-from whyrank.experiments import beyond, cases, curves, datasets, joint, ranking, relation
 from whyrank.experiments.cache import Facts
-from whyrank.experiments.jobs import Job
+from whyrank.experiments.jobs import registered
 from whyrank.experiments.lab import Lab, plural
 from whyrank.experiments.report import Report
 from whyrank.experiments.spaces import SPACES, space_of
 from whyrank.experiments.tuning import tune
 from whyrank.experiments.workers import Workers
 
-
-class Experiment(NamedTuple):
-    """Which runs it needs, and how it writes them into a report."""
-
-    jobs: Callable[[Lab], list[Job]]
-    write: Callable[[Lab, Report], Facts]
-
-
-EXPERIMENTS: dict[str, Experiment] = {
-    "datasets": Experiment(datasets.jobs, datasets.write),
-    "ranking": Experiment(ranking.jobs, ranking.write),
-    "mu": Experiment(curves.mu_jobs, curves.write_mu),
-    "sparsity": Experiment(curves.sparsity_jobs, curves.write_sparsity),
-    "alpha": Experiment(joint.alpha_jobs, joint.write_alpha),
-    "joint": Experiment(joint.joint_jobs, joint.write_joint),
-    "cases": Experiment(cases.jobs, cases.write),
-    "relation": Experiment(relation.jobs, relation.write),
-    "beyond": Experiment(beyond.jobs, beyond.write),
-}
+for _module in pkgutil.iter_modules(experiments.__path__, f"{experiments.__name__}."):
+    importlib.import_module(_module.name)  # experiments register themselves
+EXPERIMENTS = registered()
 
 
 def names_of(name: str) -> list[str]:

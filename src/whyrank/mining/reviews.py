@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 import polars as pl
 
-from whyrank.data.columns import date_seconds, text_column
-from whyrank.data.compressed import EXPANSION, check_expansion
-from whyrank.data.parquet import check_parquet
+from whyrank.data.columns import parse_times, text_column
+from whyrank.data.compressed import EXPANSION
 from whyrank.data.problems import Problems, located
 from whyrank.data.ratings import LARGEST, Range
-from whyrank.data.tables import UNREADABLE, csv_rows, first_line, form_of, holds_nul, line_batches
+from whyrank.data.tables import table_batches
 from whyrank.errors import DataError
-from whyrank.mining.lines import to_lines
 
 Sources = str | Path | pl.DataFrame | Sequence[str | Path | pl.DataFrame]
 
@@ -45,7 +41,6 @@ FIELDS = {
 }
 REQUIRED = ("user", "item", "text")
 WRITTEN = r"(?i)^\s*(\d+(?:[.,]\d+)?)\s*(?:(?:/|out of|of)\s*\d+(?:[.,]\d+)?|stars?|\*+)?\s*$"
-EPOCH_MILLISECONDS = 100_000_000_000  # a larger time counts milliseconds: in seconds it would be the year 5138
 
 
 @dataclass
@@ -65,9 +60,9 @@ class Reading:
     def reject_broken(self) -> None:
         """Count rows that could not be read at all, which were no reviews yet."""
         for cause, count in self.problems.counts.items():
-            if cause not in self.rejected:
-                self.reviews += count
-                self.reject(cause, count)
+            new = count - self.rejected.get(cause, 0)
+            self.reviews += new
+            self.reject(cause, new)
 
     def reject(self, cause: str, count: int) -> None:
         if count:
@@ -123,100 +118,13 @@ def _tables(
     if isinstance(source, pl.DataFrame):
         return source.iter_slices(CHUNK)
     path = Path(source)
-    if not path.is_file():
-        raise DataError("no such file", path=path)
-    form, _ = form_of(path)
-    if form == "parquet":
-        return _batches(path, pl.scan_parquet(check_parquet(path), glob=False))
-    check_expansion(path, reading.max_expansion)
-    return _json_tables(path, columns, reading) if form == "jsonl" else _csv_tables(path, form, reading)
-
-
-def _batches(path: Path, frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    try:
-        yield from frame.collect_batches(chunk_size=CHUNK)
-    except UNREADABLE as error:
-        raise DataError(f"cannot be read: {first_line(error)}", path=path) from error
-
-
-def _json_tables(path: Path, columns: Mapping[str, str] | None, reading: Reading) -> Iterator[pl.DataFrame]:
-    schema: dict[str, type[pl.String]] | None = None
-    row = 1
-    for lines in line_batches(path, reading.problems, CHUNK):
-        if schema is None:
-            names = _json_names(lines.head(100))
-            schema = dict.fromkeys(find_fields(names, columns, path).values(), pl.String)
-        try:
-            table = pl.read_ndjson(to_lines(lines), schema=schema)
-            careful = holds_nul(table)
-        except pl.exceptions.PolarsError:
-            careful = True
-        if careful:
-            table = _json_carefully(path, lines, row, schema, reading)
-        row += lines.len()
-        yield table
-
-
-def _json_names(lines: pl.Series) -> list[str]:
-    names: dict[str, None] = {}
-    for line in lines.drop_nulls():
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            names |= dict.fromkeys(value)
-    return list(names)
-
-
-def _json_carefully(
-    path: Path, lines: pl.Series, row: int, schema: Mapping[str, type[pl.String]], reading: Reading
-) -> pl.DataFrame:
-    """Line by line, so that each bad one is named or skipped."""
-    kept: dict[str, list[str | None]] = {name: [] for name in schema}
-    for number, line in enumerate(lines, row):
-        if line is None or not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            problem = f"broken JSON: {first_line(error)}"
-            value = None
-        else:
-            problem = "not a JSON object"
-        if not isinstance(value, dict):
-            reading.reviews += 1
-            reading.reject(problem.split(":")[0], 1)
-            reading.problems.add(DataError(problem, path=path, row=number, expected="one object a line"))
-            continue
-        for name, values in kept.items():
-            entry = value.get(name)
-            text = entry if entry is None or isinstance(entry, str) else json.dumps(entry)
-            values.append(None if text is None else text.encode("utf-8", "replace").decode())
-    return pl.DataFrame(kept, schema=dict(schema))
-
-
-def _csv_tables(path: Path, form: str, reading: Reading) -> Iterator[pl.DataFrame]:
-    """By polars until a bad row; to skip bad ones, row by row."""
-    if reading.problems.on_error == "skip":
-        rows = csv_rows(path, form, False, reading.problems)
-        while some := list(islice(rows, CHUNK)):
-            yield pl.DataFrame(some, schema=dict.fromkeys(some[0], pl.String))
-        return
-    frame = pl.scan_csv(
+    return table_batches(
         path,
-        glob=False,
-        separator="\t" if form == "tsv" else ",",
-        quote_char=None if form == "tsv" else '"',
-        infer_schema=False,
-        encoding="utf8-lossy",
+        lambda names: dict.fromkeys(find_fields(names, columns, path).values()),
+        reading.problems,
+        CHUNK,
+        reading.max_expansion,
     )
-    try:
-        yield from frame.collect_batches(chunk_size=CHUNK)
-    except UNREADABLE as error:
-        for _ in csv_rows(path, form, False, reading.problems):  # raises where the bad row is
-            pass
-        raise DataError(f"cannot be read: {first_line(error)}", path=path) from error
 
 
 def _reviews(
@@ -273,15 +181,3 @@ def _times(times: pl.Series, reading: Reading) -> pl.Series:
         reading.unread_times += len(texts)
         reading.unread_time = reading.unread_time or str(texts.first() or "")
     return found
-
-
-def parse_times(times: pl.Series) -> pl.Series:
-    """Seconds since 1970 from numbers (seconds or milliseconds) and dates; what is neither is null."""
-    if times.dtype in (pl.Date, pl.Datetime):
-        return times.cast(pl.Datetime("us")).dt.epoch("s").alias("time")
-    texts = text_column(times.to_frame(), times.name)
-    numbers = texts.cast(pl.Float64, strict=False).cast(pl.Int64, strict=False)
-    if numbers.null_count() > times.null_count():
-        numbers = pl.select(pl.coalesce(numbers, date_seconds(texts))).to_series()
-    large = numbers.abs() > EPOCH_MILLISECONDS
-    return pl.select(pl.when(large).then(numbers // 1000).otherwise(numbers).alias("time")).to_series()

@@ -82,6 +82,7 @@ class StatementRules:
     10
     """
 
+    language: str = "en"  # or one that an installed package adds
     review_titles: bool = True  # the title of a review is read, too
     english: float = 0.03  # least share of frequent English words in a review; 0 reads every language
     english_words: int = 20  # reviews with fewer words are not judged
@@ -179,6 +180,7 @@ def _optional(check: Check) -> Check:
 
 FLAG: Check = ((lambda v: isinstance(v, bool)), "True or False")
 STATEMENT_CHECKS: dict[str, Check] = {
+    "language": (lambda v: isinstance(v, str), "the name of a language"),
     "review_titles": FLAG,
     "english": _number(0, 1),
     "english_words": _whole(1),

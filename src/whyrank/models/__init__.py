@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
 from whyrank import artifacts
 from whyrank.errors import ArtifactError, ParameterError
@@ -18,6 +17,7 @@ from whyrank.models.neighbours import RICF, RUCF
 from whyrank.models.profile import Profile, ProfileJ
 from whyrank.models.simple import POP, RAND
 from whyrank.models.tensor import CD, CDJ, PITF, PITFJ
+from whyrank.plugins import installed
 
 MODELS: dict[str, type[Model]] = {
     model.id: model
@@ -29,7 +29,6 @@ MODELS: dict[str, type[Model]] = {
     )
 }
 DEFAULT = ProfileJ.id
-GROUP = "whyrank.models"  # of entry points by which other packages add models
 
 __all__ = [
     "BPER",
@@ -59,22 +58,16 @@ __all__ = [
 ]
 
 
-def _installed(point: EntryPoint) -> dict[str, type[Model]]:
-    """A model of another package by its id; one that cannot be used is left out with a warning."""
-    try:
-        found = point.load()
-        if not (isinstance(found, type) and issubclass(found, Model)):
-            raise TypeError("it is not a subclass of whyrank.Model")
-        if found.id in MODELS:
-            raise ValueError(f"the id {found.id!r} is taken")
-    except Exception as error:
-        logging.getLogger("whyrank").warning("model %s of an installed package is left out: %s", point.value, error)
-        return {}
-    return {found.id: found}
+def _add(found: Any) -> None:
+    """A model of another package."""
+    if not (isinstance(found, type) and issubclass(found, Model)):
+        raise TypeError("it is not a subclass of whyrank.Model")
+    if found.id in MODELS:
+        raise ValueError(f"the id {found.id!r} is taken")
+    MODELS[found.id] = found
 
 
-for _point in entry_points(group=GROUP):
-    MODELS |= _installed(_point)
+installed("models", _add)
 
 
 def model_class(name: str) -> type[Model]:

@@ -85,7 +85,7 @@ class BPERPlus(Model):
         None, "T: passes over the training data; start='bper': over the held-out tenth; None: 3 and 8", at_least=1
     )
     batch: int = parameter(128, "triplets per step", at_least=1)
-    encoder: str = parameter("minilm", "'minilm', a folder with an encoder, or a name of the hub")
+    encoder: str = parameter("minilm", "'minilm', a folder, one that a package adds, or a name of the hub")
     pooling: Literal["cls", "mean"] = parameter(
         "mean", "the vector of a text: that of [CLS] (paper) or the mean over its tokens", one_of=("cls", "mean")
     )

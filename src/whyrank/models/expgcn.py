@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import math
+import copy
 import os
-import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
-from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
-from whyrank.errors import ParameterError, TrainingError
-from whyrank.kernels.graph import adam, gather, pairwise_gradients
-from whyrank.kernels.rng import draw_many, key_of, shuffled
-from whyrank.kernels.start import fill_uniform
+from whyrank.errors import ParameterError
 from whyrank.models.base import Model, Shape
 from whyrank.models.counts import held_out, quality, sampled
-from whyrank.models.parameters import parameter, seed_parameter
+from whyrank.models.parameters import parameter, seed_parameter, values
 from whyrank.ranking.form import Block, Floats, Numbers, rows
 from whyrank.thread_pool import ThreadPool
-from whyrank.training import Epoch, Run
-
-LOOK = 2  # epochs between looks at validation
-PATIENCE = 5  # looks without a better ranking after which it is enough
-START = 0.1  # vectors start uniformly within plus or minus this
-PARTS = 8  # of a table that threads share; every row is summed by one of them, so that they change nothing
-Tables = tuple[Floats, Floats, Floats, Floats]  # users, explanations beside them, items, explanations beside them
+from whyrank.training import Run
+from whyrank.training.checkpoint import Arrays, Checkpoint
+from whyrank.training.graph import TABLES, GraphSettings, GraphTrainer, Tables
+from whyrank.training.loop import run_epochs
 
 
 @dataclass(kw_only=True, eq=False)
@@ -66,38 +54,23 @@ class ExpGCN(Model):
 
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
         learn, check = held_out(train, validation)
-        check = sampled(check)
-        catalog, self.catalog_ = self.catalog_, Catalog.of(learn, quotes=False)
-        best, score, since = None, -1.0, 0
+        check, probe = sampled(check), copy.copy(self)
+        probe.catalog_ = Catalog.of(learn, quotes=False)
+
+        def measure(tables: Tables) -> float:
+            probe._set_tables(dict(zip(TABLES, tables, strict=True)))
+            return quality(probe, check)
+
+        settings = GraphSettings(*(getattr(self, name) for name in GraphSettings._fields))
+        checkpoint = Checkpoint(run, self.id, values(self), (train.digest(), validation.digest() if validation else ""))
         with ThreadPool(run.threads or os.cpu_count() or 1) as threads:
-            training = _Training(self, learn, threads)
-            for monitor in run.monitors:
-                monitor.on_start(0, self.epochs)
-            for number in range(1, self.epochs + 1):
-                told = self._epoch(training, number)
-                stopped = max((monitor.on_epoch(told, None) for monitor in run.monitors), default=False)  # asks all
-                if number % LOOK == 0 or number == self.epochs or stopped:
-                    self._take(training.convolved())
-                    found = quality(self, check)
-                    since = 0 if found > score else since + 1
-                    best, score = (training.convolved(), found) if found > score else (best, score)
-                if stopped or since >= PATIENCE:
-                    break
-        assert best is not None
-        self.catalog_ = catalog
-        self._take(best)
+            trainer = GraphTrainer(learn, settings, measure, threads)
+            run_epochs(trainer, run, checkpoint)
+            self._set_tables(trainer.best())
 
-    def _epoch(self, training: _Training, number: int) -> Epoch:
-        begin = time.perf_counter()
-        loss = training.epoch(number)
-        seconds = time.perf_counter() - begin
-        if not math.isfinite(loss):
-            raise TrainingError(f"ExpGCN diverged in epoch {number}; use a smaller learning_rate")
-        speed = len(training.said) / max(seconds, 1e-9)
-        return Epoch(number, self.epochs, loss, speed, seconds, seconds * (self.epochs - number))
-
-    def _take(self, tables: Tables) -> None:
-        self.user_factors_, self.explanation_by_user_, self.item_factors_, self.explanation_by_item_ = tables
+    def _set_tables(self, tables: Arrays) -> None:
+        for name, table in tables.items():
+            setattr(self, f"{name}_", table)
         self._forget()
 
     def keys(self) -> Floats:
@@ -111,90 +84,3 @@ class ExpGCN(Model):
 
     def _grow(self, catalog: Catalog) -> None:
         raise ParameterError("ExpGCN cannot fold in: its vectors come from the whole graph; fit it again")
-
-
-class _Side(NamedTuple):
-    """One graph, from both sides; weights are counts over the roots of both degrees."""
-
-    rows: CSR
-    row_weights: Floats
-    columns: CSR
-    column_weights: Floats
-
-    @classmethod
-    def of(cls, relation: CSR, pool: int) -> _Side:
-        row, counts = relation.rows_of_entries(), relation.counts.astype(np.float64)
-        degrees = np.bincount(row, counts, relation.rows), np.bincount(relation.indices, counts, pool)
-        weights = (counts / np.sqrt(degrees[0][row] * degrees[1][relation.indices])).astype(np.float32)
-        order = np.argsort(relation.indices, kind="stable")
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(relation.indices, minlength=pool))]).astype(np.int64)
-        columns = CSR(indptr, row[order], relation.counts[order])
-        return cls(relation, weights, columns, np.ascontiguousarray(weights[order]))
-
-
-class _Training:
-    """Vectors before convolution, their moments, and the graphs."""
-
-    def __init__(self, model: ExpGCN, learn: Triplets, threads: ThreadPool) -> None:
-        self.model, self.threads, self.steps = model, threads, 0
-        pool, d = len(learn.explanations), model.factors
-        self.user, self.item, self.said = learn.user, learn.item, learn.explanation
-        self.record, self.records = learn.record_explanations.rows_of_entries(), learn.record_explanations.indptr
-        self.sides = (_Side.of(learn.user_explanations, pool), _Side.of(learn.item_explanations, pool))
-        self.base = [np.empty((size, d), np.float32) for size in (len(learn.users), len(learn.items), pool)]
-        for place, table in enumerate(self.base):
-            fill_uniform(table, 0, d, np.float32(START), key_of(model.seed, 0, place))
-        self.moments = [(np.zeros_like(table), np.zeros_like(table)) for table in self.base]
-
-    def convolved(self) -> Tables:
-        """The vectors that score."""
-        users, items, pool = self.base
-        return (*self._convolve(self.sides[0], users, pool), *self._convolve(self.sides[1], items, pool))
-
-    def _convolve(self, side: _Side, left: Floats, right: Floats) -> tuple[Floats, Floats]:
-        """The mean over all layers; as the graph's matrix is symmetric, also the way back for gradients."""
-        sums, layers = (left.copy(), right.copy()), self.model.layers
-        for _ in range(layers):
-            left, right = (
-                self._gathered(side.rows, side.row_weights, right),
-                self._gathered(side.columns, side.column_weights, left),
-            )
-            for total, layer in zip(sums, (left, right), strict=True):
-                total += layer
-        return sums[0] / np.float32(layers + 1), sums[1] / np.float32(layers + 1)
-
-    def _gathered(self, joined: CSR, weights: Floats, others: Floats) -> Floats:
-        out = np.empty((joined.rows, others.shape[1]), np.float32)
-        self._shared(partial(gather, joined.indptr, joined.indices, weights, others, out), len(out))
-        return out
-
-    def _shared(self, work: Callable[[int, int], None], count: int) -> None:
-        edges = np.linspace(0, count, PARTS + 1).astype(int).tolist()
-        self.threads.run([partial(work, first, last) for first, last in pairwise(edges)])
-
-    def epoch(self, number: int) -> float:
-        """Every triplet once, in an order of the seed's; the mean loss."""
-        model = self.model
-        order = shuffled(len(self.said), key_of(model.seed, number)).astype(np.int64)
-        batches = [order[start : start + model.batch] for start in range(0, len(order), model.batch)]
-        losses = [len(batch) * self._step(batch, key_of(model.seed, number, n)) for n, batch in enumerate(batches, 1)]
-        return sum(losses) / len(order)
-
-    def _step(self, batch: NDArray[np.int64], key: np.uint64) -> float:
-        pool, model = len(self.base[2]), self.model
-        drawn = draw_many(key, len(batch) * model.negatives, pool).reshape(len(batch), model.negatives)
-        tables = self.convolved()
-        users, by_user, items, by_item = (np.zeros_like(table) for table in tables)
-        data = (self.user, self.item, self.said, self.record, self.records)
-        loss = pairwise_gradients(batch, *data, drawn, tables, (users, by_user, items, by_item))
-        users, by_user = self._convolve(self.sides[0], users, by_user)
-        items, by_item = self._convolve(self.sides[1], items, by_item)
-        self._update((users, items, by_user + by_item))
-        return loss
-
-    def _update(self, slopes: Sequence[Floats]) -> None:
-        self.steps += 1
-        rate = self.model.learning_rate * math.sqrt(1 - 0.999**self.steps) / (1 - 0.9**self.steps)
-        for values, slope, (first, second) in zip(self.base, slopes, self.moments, strict=True):
-            step = (values, slope, first, second, np.float32(rate), np.float32(self.model.regularization))
-            self._shared(partial(adam, *step), len(values))

@@ -10,10 +10,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
-from whyrank.data.simulate_people import SimulatedPeople
 from whyrank.online.log import EVENTS, EXPOSURES, Log
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import Ranker, rank
+from whyrank.simulation import SimulatedPeople
 
 Numbers = NDArray[np.int32]
 

@@ -6,7 +6,6 @@ import re
 import weakref
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +13,6 @@ from numpy.typing import NDArray
 from whyrank.data.catalog import Catalog
 from whyrank.ranking.form import Floats
 from whyrank.ranking.words import content_words, word_sets
-
-if TYPE_CHECKING:
-    from whyrank.text.encoder import Encoder
 
 FIRST = 100.0  # added to what answers a query in full: more than scores differ, little enough for float32 to tell them
 MOST = 2.0  # added to explanations of an aspect that was chosen, and at most to those of chosen items
@@ -37,7 +33,7 @@ def answers(catalog: Catalog, query: Sequence[str], by: str = "words") -> Floats
     phrases = [phrase.strip() for text in query for phrase in PHRASES.split(text) if phrase.strip()]
     best = np.zeros(len(catalog.explanations), np.float32)
     if by == "vectors" and phrases:
-        cosines = _encoded(catalog) @ _unit(_encoder(False)(phrases)).T
+        cosines = _encoded(catalog) @ _vectors_of(phrases, cache=False).T
         return np.clip(cosines.max(1), 0, 1).astype(np.float32)
     index = _index(catalog)
     for phrase in phrases:
@@ -87,19 +83,15 @@ def _index(catalog: Catalog) -> Index:
     return _indexes[catalog]
 
 
-def _encoder(cache: bool) -> Encoder:
-    """Of an extra; what people search for is not stored on disk."""
-    from whyrank.text.encoder import Encoder
-
-    return Encoder.find("minilm", pooling="mean", cache=cache)
-
-
 def _encoded(catalog: Catalog) -> Floats:
     """A vector of length 1 for every explanation's text; stored on disk, so made once."""
     if catalog not in _vectors:
-        _vectors[catalog] = _unit(_encoder(True)(catalog.texts_listed))
+        _vectors[catalog] = _vectors_of(catalog.texts_listed, cache=True)
     return _vectors[catalog]
 
 
-def _unit(vectors: Floats) -> Floats:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+def _vectors_of(texts: Sequence[str], cache: bool) -> Floats:
+    """Of an extra; what people search for is not stored on disk."""
+    from whyrank.text.encoder import Encoder, unit_vectors
+
+    return unit_vectors(Encoder.find("minilm", pooling="mean", cache=cache)(texts))

@@ -18,6 +18,7 @@ import polars as pl
 from whyrank.data.catalog import Catalog
 from whyrank.errors import DataError
 from whyrank.kernels.columns import first_of_lists
+from whyrank.plugins import installed_path
 from whyrank.ranking.evidence import EvidenceColumns
 from whyrank.ranking.form import Numbers
 from whyrank.ranking.phrases import Phrase, Words, phrase_of
@@ -78,7 +79,7 @@ class Templates:
 
     @classmethod
     def read(cls, path: str | Path | None) -> Templates:
-        """Templates of a file; None: English.
+        """Templates of a file, or of an installed package by the name of its entry point; None: English.
 
         What an English file leaves out is as usual, so that `{"people": ["guest", "guests"]}` is enough for another
         noun; a file of another `language` must have all sentences.
@@ -86,6 +87,8 @@ class Templates:
         usual = _document(DEFAULT)
         if path is None:
             return cls.of(usual, DEFAULT)
+        if not Path(path).is_file():
+            path = installed_path("templates", str(path)) or Path(path)
         given = _document(Path(path))
         unknown = [name for name in given if name not in usual]
         if unknown:

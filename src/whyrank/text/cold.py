@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from whyrank.text.encoder import unit_vectors
 from whyrank.text.features import one_blas_thread
 
 Floats = NDArray[np.float32]
@@ -15,7 +16,7 @@ CHUNK = 1024
 
 def nearest(cold: Floats, warm: Floats) -> tuple[NDArray[np.int64], Floats]:
     """The nearest warm rows of each cold row by cosine, and their weights, which add up to one."""
-    cold, warm = _unit(cold), _unit(warm)
+    cold, warm = unit_vectors(cold), unit_vectors(warm)
     count = min(NEIGHBOURS, len(warm))
     places, weights = np.empty((len(cold), count), np.int64), np.empty((len(cold), count), np.float32)
     for begin in range(0, len(cold), CHUNK):
@@ -31,8 +32,3 @@ def borrowed(values: Floats, places: NDArray[np.int64], weights: Floats) -> Floa
     """Weighted means of rows of `values`."""
     mean: Floats = np.einsum("nk,nk...->n...", weights, values[places]).astype(np.float32)
     return mean
-
-
-def _unit(rows: Floats) -> Floats:
-    unit: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    return unit

@@ -126,6 +126,12 @@ class Encoder:
         return VectorCache(self.cache_folder / name, self.hidden_size)
 
 
+def unit_vectors(vectors: Floats) -> Floats:
+    """Rows of length 1, so that dot products are cosines; a row of zeros stays."""
+    unit: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return unit
+
+
 def torch_or_missing() -> Any:
     """The torch module, or one clear line."""
     try:

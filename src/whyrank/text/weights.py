@@ -1,4 +1,4 @@
-"""Where an encoder's weights lie: the packaged MiniLM, a local folder, or a name of the Hugging Face hub."""
+"""Where an encoder's weights lie: MiniLM, a local folder, an installed package, or a name of the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from whyrank.errors import ArtifactError, MissingExtra, ParameterError
+from whyrank.plugins import installed_names, installed_path
 
 MINILM = "minilm"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -28,7 +29,7 @@ class Weights:
 
 
 def find_weights(name: str, *, network: bool = False) -> Weights:
-    """The weights behind `"minilm"`, a folder or a hub name; files on this machine first.
+    """The weights behind `"minilm"`, a folder, an encoder that a package adds, or a hub name; this machine first.
 
     The network is asked only if `network` is true or the environment variable WHYRANK_NETWORK is 1.
     """
@@ -36,14 +37,20 @@ def find_weights(name: str, *, network: bool = False) -> Weights:
         folder = _packaged_minilm()
     elif Path(name).is_dir():
         folder = Path(name)
+    elif (added := installed_path("encoders", name)) is not None:
+        folder = added
     elif HUB_NAME.fullmatch(name):
         folder = _from_hub(name, network or os.environ.get(NETWORK_VARIABLE) == "1")
     else:
-        raise ParameterError(f"encoder is {name!r}; use 'minilm', a folder that exists, or a hub name")
+        raise ParameterError(f"encoder is {name!r}; use {_choices()}")
     for needed in ("config.json", "*.safetensors"):
         if not any(folder.glob(needed)):
             raise ParameterError(f"{folder}: holds no {needed}; an encoder needs its weights as safetensors")
     return Weights(name, folder, _digest(folder))
+
+
+def _choices() -> str:
+    return ", ".join(["'minilm'", *map(repr, installed_names("encoders")), "a folder that exists, or a hub name"])
 
 
 def _packaged_minilm() -> Path:

@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.data._simulate_draw import CHUNK, Integers, cover, make_distinct, spread, urn
-from whyrank.data._simulate_pool import Pool, build_pool
-from whyrank.data._simulate_world import Floats, World, build_world, draw_cells
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ParameterError
+from whyrank.simulation.draw import CHUNK, Integers, cover, make_distinct, spread, urn
+from whyrank.simulation.pool import Pool, build_pool
+from whyrank.simulation.world import Floats, World, build_world, draw_cells
 
 CANDIDATES = 4  # items a user weighs before visiting one
 # How often the wording is the user's own, the one of the user's group, or the usual one for the item.

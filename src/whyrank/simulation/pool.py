@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.data._simulate_draw import spread
-from whyrank.data._simulate_text import Sentence, parse_aspects, sentences
 from whyrank.errors import ParameterError
+from whyrank.simulation.draw import spread
+from whyrank.simulation.text import Sentence, parse_aspects, sentences
 
 PRAISE_SHARE = 0.6
 COSTS = (1.3, 2.0, 3.0, 9.0)  # ever more elaborate sentences, until there are enough

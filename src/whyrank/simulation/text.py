@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from whyrank.data import _simulate_aspects as aspects
+from whyrank.simulation import aspects
 
 DOMAINS = {"hotel": aspects.HOTEL, "movie": aspects.MOVIE, "restaurant": aspects.RESTAURANT}
 # People write about a stay or a meal in the past tense, about a film in the present.

@@ -20,11 +20,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.data._simulate_pool import Pool, build_pool
-from whyrank.data._simulate_world import GROUPS, World, build_world
-from whyrank.data.simulate import resolve, simulate, stage
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError
+from whyrank.simulation.pool import Pool, build_pool
+from whyrank.simulation.triplets import resolve, simulate, stage
+from whyrank.simulation.world import GROUPS, World, build_world
 
 Values = NDArray[np.float64]
 ATTENTION = (1.0, 0.7, 0.5, 0.38, 0.3)

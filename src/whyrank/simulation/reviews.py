@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.data._simulate_words import CLOSERS, MIDDLES, OPENERS, TITLES, Phrasebook, expand
-from whyrank.data.simulate import PRESETS, simulate, stage
 from whyrank.data.triplets import Triplets
+from whyrank.simulation.triplets import PRESETS, simulate, stage
+from whyrank.simulation.words import CLOSERS, MIDDLES, OPENERS, TITLES, Phrasebook, expand
 
 VERB = re.compile(r"\b(was|were|is|are) ")
 MODIFIED = re.compile(r"\b(very|really|extremely|quite|so|a bit|rather|absolutely|truly|simply|just|not)\b")

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.data._simulate_draw import CHUNK, Integers
-from whyrank.data._simulate_pool import aspect_weights
+from whyrank.simulation.draw import CHUNK, Integers
+from whyrank.simulation.pool import aspect_weights
 
 Floats = NDArray[np.float32]
 GROUPS = 24  # kinds of people (families, business travellers, ...), and as many kinds of items

@@ -1,0 +1,178 @@
+"""The shape of the package: who imports whom, what is exported, and how light it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import whyrank
+
+SOURCE = Path(whyrank.__file__).parent
+ROOT = SOURCE.parent.parent
+SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "architecture"))
+PACKAGES: list[str] = SCRIPT["PACKAGES"]
+ALWAYS = {"errors", "version", "atomic", "places", "parent", "plugins", "thread_pool", "locks", "render"}
+HEAVY = ("torch", "transformers", "ray", "fastapi", "uvicorn", "matplotlib", "optuna", "numba", "polars", "numpy")
+
+
+def imports(code: str) -> set[str]:
+    """The packages that a module names in its imports, wherever they stand."""
+    return set(SCRIPT["packages_of"](code, whyrank._HOME_OF))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_imports_only_the_packages_before_it(package: str) -> None:
+    allowed = ALWAYS | set(PACKAGES[: PACKAGES.index(package) + 1])
+    for path in (SOURCE / package).rglob("*.py"):
+        found = imports(path.read_text())
+        assert found <= allowed, f"{path.relative_to(SOURCE)} imports {found - allowed}"
+
+
+def test_every_folder_of_code_is_a_package_of_the_list() -> None:
+    assert {path.parent.name for path in SOURCE.glob("*/__init__.py")} == set(PACKAGES)
+
+
+def test_kernels_import_no_other_package() -> None:
+    for path in (SOURCE / "kernels").glob("*.py"):
+        assert imports(path.read_text()) <= {"kernels", "places"}, path.name
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("from whyrank import artifacts, errors", {"artifacts", "errors"}),
+        ("from whyrank import evaluate", {"evaluation"}),
+        ("from whyrank import simulate as made", {"simulation"}),
+        ("def f():\n    from whyrank.data.csr import CSR", {"data"}),
+        ("import whyrank.cli.app", {"cli"}),
+        ("import whyrank as wr", {"whyrank"}),
+        ("import numpy", set()),
+    ],
+)
+def test_every_form_of_import_is_seen(code: str, found: set[str]) -> None:
+    assert imports(code) == found
+
+
+def test_the_picture_of_the_packages_is_that_of_the_imports() -> None:
+    assert SCRIPT["PICTURE"].read_text(encoding="utf-8") == SCRIPT["drawing"](), "run scripts/architecture"
+
+
+# -- the map of docs/architecture.md -----------------------------------------------------------------------------------
+
+
+def rows_of_the_map() -> dict[str, list[str]]:
+    """What somebody wants to do -> the files to open."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    part = page.partition("## I want to")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("| ")][1:]
+    return {wish: re.findall(r"`([\w./-]+\.\w+)`", files) for wish, files in rows}
+
+
+def test_the_map_names_files_that_are_there_and_four_at_most() -> None:
+    rows = rows_of_the_map()
+    assert len(rows) == 10
+    for wish, files in rows.items():
+        assert 1 <= len(files) <= 4, wish
+        for file in files:
+            assert (SOURCE / file).is_file() or (ROOT / file).is_file(), f"{wish}: {file}"
+
+
+FLAT = """
+from dataclasses import dataclass
+from whyrank.models.simple import POP
+
+@dataclass(kw_only=True, eq=False)
+class Flat(POP):
+    id = "flat"
+    summary = "all the same"
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of the sources, to be edited."""
+    copy = tmp_path / "src" / "whyrank"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("page", "*.nb?"))
+    return copy
+
+
+def run_in(tree: Path, code: str) -> str:
+    environment = os.environ | {"PYTHONPATH": str(tree.parent)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    return done.stdout
+
+
+def edit(tree: Path, file: str, old: str, new: str) -> None:
+    text = (tree / file).read_text(encoding="utf-8")
+    assert text.count(old) == 1, (file, old)
+    (tree / file).write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_a_model_is_added_in_the_files_that_the_map_names(tree: Path) -> None:
+    register = rows_of_the_map()["add a model"][1]
+    (tree / "models" / "flat.py").write_text(FLAT)
+    before = "from whyrank.models.learned"
+    edit(tree, register, before, f"from whyrank.models.flat import Flat\n{before}")
+    edit(tree, register, "*(Profile, ProfileJ),", "*(Profile, ProfileJ, Flat),")
+    code = (
+        "from whyrank.cli import main\ntry:\n    main(['models'])\nexcept SystemExit as end:\n    assert not end.code"
+    )
+    assert "all the same" in run_in(tree, code)
+
+
+def test_an_option_is_added_in_the_files_that_the_map_names(tree: Path) -> None:
+    declare = rows_of_the_map()["add an option"][0]
+    field = '    loudness: float = _option(1.0, "number", "How loud reasons are.", at_least=0, at_most=11)\n'
+    edit(tree, declare, "    per_aspect: int = _option(\n", f"{field}    per_aspect: int = _option(\n")
+    code = (
+        "import json, typer\nfrom whyrank.cli import commands\nfrom whyrank.cli.app import app\n"
+        "from whyrank.service.app import create_app\nfrom whyrank.service.settings import Settings\n"
+        "explain = typer.main.get_command(app).commands['explain']\n"
+        "flags = [flag for each in explain.params for flag in each.opts]\n"
+        "schemas = create_app(Settings(models=())).app.openapi()['components']['schemas']\n"
+        "print(json.dumps([flags, schemas['PairsRequest']['properties']['loudness']]))"
+    )
+    flags, schema = json.loads(run_in(tree, code))
+    assert "--loudness" in flags
+    assert (schema["description"], schema["maximum"]) == ("How loud reasons are.", 11)
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = f"import sys, whyrank; print([name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom whyrank.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_every_public_name_is_there() -> None:
+    for name in whyrank.__all__:
+        assert getattr(whyrank, name) is not None
+    with pytest.raises(AttributeError):
+        whyrank.nothing  # noqa: B018
+
+
+def test_no_requirement_is_said_twice() -> None:
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    said = [each for extra in project["optional-dependencies"].values() for each in extra] + project["dependencies"]
+    names = Counter(re.split(r"[<>=\[]", each)[0] for each in said)
+    assert [name for name, times in names.items() if times > 1 and name != "whyrank"] == []
