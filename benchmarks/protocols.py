@@ -179,7 +179,8 @@ class Runs:
 
 def own(name: str, kind: Kind) -> dict[str, Any]:
     """What a model has to know about what is ranked."""
-    return {"candidates": "item-all"} if name == "profile" and kind == "item-all" else {}
+    among = wr.MODELS[name]().suited_to(kind).learned_among
+    return {} if among == "pool" else {"candidates": among}
 
 
 def drawn(space: dict[str, Any], trials: int) -> Iterator[dict[str, Any]]:
