@@ -5,8 +5,8 @@
 
 A sample has the records of whole users, so that it is as dense as the data; no two samples have the same users first.
 Splits are by hash, as a random one would have to put nearly all of such records into training. All models have their
-defaults, mu included. One row per sample: ndcg_paper@10 as means over splits, Profile against COUNTS and against the best
-of the others; then the means of the samples and the worst of them.
+defaults, mu included. One row per sample: ndcg_paper@10 as means over splits, Profile against COUNTS and against the
+best of the others; then the means of the samples and the worst of them.
 """
 
 from __future__ import annotations
