@@ -106,9 +106,8 @@ class Runs:
         missing = [
             kind for kind in kinds if not all(self.file(name, kind, s.info["number"]).exists() for s in self.splits)
         ]
-        for group in [[kind] for kind in missing] if name == "profile" else [missing]:
-            if not group:
-                continue
+        for alike in dict.fromkeys(json.dumps(own(name, kind)) for kind in missing):
+            group = [kind for kind in missing if json.dumps(own(name, kind)) == alike]
             begin, chosen = time.perf_counter(), self.chosen(name, group)
             print(f"{name} {self.method}: tuned in {time.perf_counter() - begin:.0f} s", flush=True)
             for split in self.splits:
