@@ -1,9 +1,10 @@
 """What each part of Profile gives: the model without it, on every split of a folder.
 
-    python benchmarks/ablation.py split [--splits 5]
+    python benchmarks/ablation.py split [--splits 5] [--candidates pool|item|item-all] [--rows Profile,COUNTS,POP]
 
 ndcg_paper@10 and recall@10 on the test part; nothing is chosen from them. `+-` is the deviation over splits of the
-difference to the whole model.
+difference to the whole model. With item-all, Profile has learned from such candidates, and a row has not. What a part
+does depends on the data: time needs times, and the guard works below 4,000 records only.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from whyrank.training.softmax import SoftmaxTask
 class WithoutEvidence(wr.Profile):
     """Profiles and popularity alone."""
 
-    def task(self, source: Any, popularity: Any, words: Any) -> SoftmaxTask:
-        return replace(super().task(source, popularity, words), evidence=False)
+    def task(self, *given: Any) -> SoftmaxTask:
+        return replace(super().task(*given), evidence=False)
 
-    def bonus(self, users: Any, items: Any, n: int) -> Any:
+    def bonus(self, *given: Any) -> Any:
         return None
 
 
@@ -45,16 +46,17 @@ class WithoutSide(wr.Profile):
 
     side: int = 0
 
-    def task(self, source: Any, popularity: Any, words: Any) -> SoftmaxTask:
-        sides = list(source.sides)
+    def task(self, *given: Any) -> SoftmaxTask:
+        task: Any = super().task(*given)
+        sides = list(task.source.sides)
         gone = sides[self.side]
         sides[self.side] = Side(np.full(len(gone.rows), -1, np.int32), gone.relation, gone.own)
-        return super().task(replace(source, sides=tuple(sides)), popularity, words)
+        return replace(task, source=replace(task.source, sides=tuple(sides)))
 
-    def queries(self, users: Any, items: Any) -> Any:
+    def queries(self, users: Any, items: Any, mu: float | None = None) -> Any:
         return super().queries(*self._known(users, items))
 
-    def bonus(self, users: Any, items: Any, n: int) -> Any:
+    def bonus(self, users: Any, items: Any, n: int, mu: float | None = None) -> Any:
         return super().bonus(*self._known(users, items), n)
 
     def _known(self, users: Any, items: Any) -> tuple[Any, Any]:
@@ -62,9 +64,20 @@ class WithoutSide(wr.Profile):
         return (nobody, items) if self.side == 0 else (users, nobody)
 
 
+@dataclass(kw_only=True, eq=False)
+class WithoutGuard(wr.Profile):
+    """What was learned, however few the records are."""
+
+    def guarded(self, stage: str, learning: Any, learned: Any, *given: Any) -> Any:
+        return learned
+
+
 ROWS: dict[str, Any] = {
     "Profile": wr.Profile,
+    "without time": lambda: wr.Profile(recent=False),
+    "without learning from validation (refit)": lambda: wr.Profile(refit=False),
     "without words": lambda: wr.Profile(words=False),
+    "without the guard": WithoutGuard,
     "without evidence": WithoutEvidence,
     "without profiles (evidence as learned with them)": WithoutProfiles,
     "without the user": lambda: WithoutSide(side=0),
@@ -73,18 +86,28 @@ ROWS: dict[str, Any] = {
     "COUNTS (closed form)": wr.COUNTS,
     "POP": wr.POP,
 }
+POOL = "learned from the pool"  # where item-all is measured
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("split")
     parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--candidates", default="pool")
+    parser.add_argument("--rows", help="names begin so, separated by commas")
+    parser.add_argument("--threads", type=int)
     chosen = parser.parse_args()
     splits = read_splits(chosen.split)[: chosen.splits]
+    rows = ROWS | ({POOL: wr.Profile} if chosen.candidates == "item-all" else {})
+    begins = tuple(chosen.rows.split(",")) if chosen.rows else ("",)
     whole = np.zeros(len(splits))
-    print(f"{len(splits)} splits\n\n| | ndcg_paper@10 % | difference % | recall@10 % |\n|---|--:|--:|--:|")
-    for name, make in ROWS.items():
-        found = [wr.evaluate(make().fit(split), split).explanation for split in splits]
+    print(f"{len(splits)} splits\n\n| | ndcg_paper@10 % | difference % | recall@10 % |\n|---|--:|--:|--:|", flush=True)
+    for name in (name for name in rows if name.startswith(begins)):
+        found = []
+        for split in splits:
+            model = rows[name]().suited_to("pool" if name == POOL else chosen.candidates)
+            model.fit(split, run=wr.Run(threads=chosen.threads))
+            found.append(wr.evaluate(model, split, candidates=chosen.candidates, items=False).explanation)
         accuracy = 100 * np.array([each["ndcg_paper"] for each in found])
         recall = 100 * np.mean([each["recall"] for each in found])
         whole = accuracy if name == "Profile" else whole

@@ -28,7 +28,7 @@ from whyrank.experiments.published import AMAZON, published_for
 from whyrank.experiments.report import Report
 from whyrank.experiments.suite import EXPERIMENTS, names_of, run, tune_first
 from whyrank.experiments.workers import processes
-from whyrank.models import BPER, BPR, POP, SHARE
+from whyrank.models import BPER, BPR, POP, SHARE, Profile
 from whyrank.render import latex_text
 
 pytest.importorskip("matplotlib")
@@ -371,11 +371,14 @@ def test_a_configuration_of_one_split_is_named_where_others_of_the_data_are_meas
 
 @pytest.mark.parametrize("kind", ["item", "item-all"])
 def test_the_table_of_methods_ranks_candidates_as_compare_does(parts: list[Split], tmp_path: Path, kind: str) -> None:
-    lab = Lab("small", parts[:1], Cache(tmp_path), models=["pop", "share"], candidates=kind)
+    lab = Lab("small", parts[:1], Cache(tmp_path), QUICK, models=["pop", "share", "profile"], candidates=kind)
     lab.run(ranking.jobs(lab))
     found = ranking.comparison(lab)
     mu = lab.facts(Job("share", 0, candidates=kind))["mu"]
-    expected = compare({"pop": POP(), "share": SHARE(mu=mu)}, parts[0], candidates=kind, baseline=found.baseline)
+    models = {"pop": POP(), "share": SHARE(mu=mu), "profile": Profile(epochs=3, factors=4)}
+    expected = compare(models, parts[0], candidates=kind, baseline=found.baseline)
+    assert found.note() == expected.note()
+    assert ("profile learned from such candidates" in found.note()) == (kind == "item-all")
     for row, other in zip(found.rows, expected.rows, strict=True):
         assert row.mean("ndcg") == other.mean("ndcg")
         assert row.evaluations[0].reach == other.evaluations[0].reach

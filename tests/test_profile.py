@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyrank import Profile, Triplets, evaluate, load
+from whyrank import USERPOP, Profile, Triplets, compare, evaluate, load
+from whyrank.data.people import end_of
 from whyrank.errors import ArtifactError
 from whyrank.models.learned import Correction, with_correction
 from whyrank.models.profile import TIMELESS
@@ -108,6 +109,16 @@ def test_the_usual_gap_is_the_median_and_unknown_times_do_not_count() -> None:
     assert usual_gap(timed(rows[-1:])) == 0
 
 
+def test_a_few_wrong_times_do_not_move_the_end_of_the_data() -> None:
+    rng = np.random.default_rng(0)
+    times = rng.integers(1_000, 2_000, 1_000)
+    assert end_of(times) == times.max()
+    assert end_of(np.concatenate([times, [0, 2**62, 900_000]])) == times.max()
+    assert end_of(np.concatenate([times, [-(2**62), 2_500]])) == 2_500  # later than all, but not by more than they span
+    assert end_of(np.array([3, 0, 9])) == 9  # too few to tell
+    assert end_of(np.zeros(7, np.int64)) == end_of(np.zeros(0, np.int64)) == 0
+
+
 def test_validation_comes_last_where_nearly_all_of_it_is_later(moody: Triplets) -> None:
     later, drawn = moody.split(method="leave-last"), moody.split(method="random", seed=1)
     assert comes_last(later.test, later.training)
@@ -151,6 +162,20 @@ def test_who_changes_is_understood_by_time(moody: Triplets, fitted: Profile) -> 
         for recent in (True, False)
     ]
     assert scores[0]["mrr"] > scores[1]["mrr"] + 0.05
+
+
+def test_lists_at_the_end_of_the_data_are_those_without_a_wrong_time_in_the_future(
+    moody: Triplets, fitted: Profile
+) -> None:
+    assert moody.time is not None
+    wrong = moody.time.copy()
+    wrong[0] = 4_102_444_800
+    found = Profile(**SETTINGS).fit(replace(moody, time=wrong))
+    assert found.recency_[1] == fitted.recency_[1] == moody.time.max()
+    user = int(moody.record_user[0])
+    others = np.setdiff1d(np.arange(len(moody.users)), [user]).astype(np.int32)
+    for one, other in zip(found.said().take(others), fitted.said().take(others), strict=True):
+        assert np.array_equal(one, other)
 
 
 def test_without_a_scale_time_changes_nothing(moody: Triplets) -> None:
@@ -203,6 +228,18 @@ def test_validation_is_learned_from_after_it_has_chosen(moody: Triplets) -> None
     assert without.catalog_.popularity.sum() == len(split.train)
     assert np.array_equal(with_it.recency_, without.recency_)
     assert with_it.data_digest_ == split.training.digest()
+
+
+def test_where_all_that_is_said_about_items_is_ranked_it_is_learned_from(moody: Triplets) -> None:
+    split, given = moody.split(seed=0), Profile(**SETTINGS)
+    by_hand = Profile(**SETTINGS, candidates="item-all").fit(split)
+    found = compare({"simple": USERPOP(), "ours": given}, split, candidates="item-all")
+    expected = evaluate(by_hand, split, candidates="item-all")
+    assert found.row("ours").mean("ndcg") == expected.explanation["ndcg"]
+    assert expected.learned_among == "item-all"
+    assert "; ours learned from such candidates (candidates=item-all); " in found.note()
+    assert given.candidates == "pool"  # what was given is not changed
+    assert "learned from" not in compare({"ours": given}, split, candidates="item").note()
 
 
 def test_a_mixture_lies_between_counts_alone_and_what_was_learned(moody: Triplets) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -40,8 +42,8 @@ def parameters(training: SoftmaxTraining) -> dict[str, Doubles]:
     return {name: np.array(array, np.float64) for name, array in named.items()}
 
 
-def plain_loss(data: Triplets, records: NDArray[np.int64], at: dict[str, Doubles]) -> float:
-    """The formulas of models/profile.py, record by record, over the whole pool."""
+def plain_loss(data: Triplets, records: NDArray[np.int64], at: dict[str, Doubles], among: bool = False) -> float:
+    """The formulas of models/profile.py, record by record, over the whole pool, or over the item's."""
     pool = len(data.explanations)
     share = (data.popularity + 0.5) / data.popularity.sum()
     total = 0.0
@@ -58,7 +60,8 @@ def plain_loss(data: Triplets, records: NDArray[np.int64], at: dict[str, Doubles
             logits += at["keys"][:, side * FACTORS : (side + 1) * FACTORS] @ x
             scale, of_share, of_activity = theta[side]
             logits += np.log1p(np.exp(scale) * counts * share**-of_share * (1 + counts.sum()) ** -of_activity)
-        total -= logits[own].sum() - len(own) * np.log(np.exp(logits).sum())
+        competing = data.item_explanations.row(int(data.record_item[r])) if among else slice(None)
+        total -= logits[own].sum() - len(own) * np.log(np.exp(logits[competing]).sum())
     return total
 
 
@@ -70,8 +73,9 @@ def gradients(
 ) -> tuple[float, dict[str, Doubles]]:
     """What a step would move by, with the whole pool or with a sample."""
     noted: dict[str, Doubles] = {}
-    monkeypatch.setattr(SoftmaxTraining, "full", drawn is None)
-    monkeypatch.setattr(training, "_draw", lambda: drawn)
+    if not training.task.among_second:
+        monkeypatch.setattr(SoftmaxTraining, "full", drawn is None)
+        monkeypatch.setattr(training, "_draw", lambda: drawn)
     training.chance = np.full_like(training.chance, 1 / training.settings.sample)  # the sample stands for itself
 
     def note(batch, by_score, x, dx, dense, dtheta, rate):  # type: ignore[no-untyped-def]
@@ -92,16 +96,18 @@ def gradients(
     return training._step(batch, 0.0), noted
 
 
-@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize("over", ["pool", "sample", "item"])
 def test_loss_and_gradients_are_those_of_the_formula(
-    training: SoftmaxTraining, data: Triplets, sampled: bool, monkeypatch: pytest.MonkeyPatch
+    training: SoftmaxTraining, data: Triplets, over: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sample that holds every explanation once stands for the pool."""
     records, rng = np.arange(0, data.records, 7), np.random.default_rng(2)
-    drawn = np.arange(len(data.explanations), dtype=np.int32) if sampled else None
+    among = over == "item"
+    training.task = replace(training.task, among_second=among)
+    drawn = np.arange(len(data.explanations), dtype=np.int32) if over == "sample" else None
     loss, gradient = gradients(training, records, drawn, monkeypatch)
     at, small = parameters(training), 1e-4
-    assert loss == pytest.approx(plain_loss(data, records, at), rel=1e-4)
+    assert loss == pytest.approx(plain_loss(data, records, at, among), rel=1e-4)
     for name, values in at.items():
         busiest = np.argsort(-np.abs(gradient[name]).reshape(-1))[:40]
         for place in rng.permutation(busiest)[:8]:
@@ -109,15 +115,16 @@ def test_loss_and_gradients_are_those_of_the_formula(
             for step in (small, -small):
                 moved = values.copy()
                 moved.reshape(-1)[place] += step
-                sides.append(plain_loss(data, records, at | {name: moved}))
+                sides.append(plain_loss(data, records, at | {name: moved}, among))
             slope = (sides[0] - sides[1]) / (2 * small)
             assert gradient[name].reshape(-1)[place] == pytest.approx(slope, rel=2e-3, abs=2e-3), (name, place)
 
 
-def test_threads_do_not_change_what_is_learned(data: Triplets) -> None:
-    states = []
+@pytest.mark.parametrize("among", [False, True])
+def test_threads_do_not_change_what_is_learned(data: Triplets, among: bool) -> None:
+    states, task = [], replace(task_of(data), among_second=among)
     for threads in (1, 2, 5):
-        training = SoftmaxTraining(task_of(data), SoftmaxSettings(factors=FACTORS, threads=threads))
+        training = SoftmaxTraining(task, SoftmaxSettings(factors=FACTORS, threads=threads))
         losses = [training.epoch() for _ in range(2)]
         states.append((losses, training.learned()))
     for losses, learned in states[1:]:

@@ -104,3 +104,10 @@ def test_tuning_without_validation_is_refused(split: Split) -> None:
     empty = replace(split, validation_records=np.zeros(0, np.int64))
     with pytest.raises(DataError, match="validation"):
         tune("bper", empty, SMALL)
+
+
+def test_what_is_tuned_for_all_that_is_said_about_items_learns_from_it(split: Split) -> None:
+    space = {"factors": [4], "epochs": [1]}
+    found = [tune("profile", split, space, sampler="grid", candidates=kind) for kind in ("item-all", "item")]
+    assert found[0].parameters["candidates"] == "item-all"
+    assert "candidates" not in found[1].parameters

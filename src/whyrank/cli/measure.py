@@ -103,6 +103,11 @@ def evaluate_command(
     console().print(Fitted(headers, rows, title=title, drop=headers[2:3]))
     if result.reach:
         note(reach_text(result.candidates, result.reach))
+    if result.candidates == "item-all" and result.model.startswith("profile"):
+        advice = (
+            "" if result.learned_among == "item-all" else "; fit it with --set candidates=item-all to learn from these"
+        )
+        note(f"{result.model} has learned from {result.learned_among}{advice}")
     note(f"ranked in {result.seconds:.2f} s")
 
 

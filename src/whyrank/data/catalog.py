@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR, checked_array, checked_csr
 from whyrank.data.once import made_once
-from whyrank.data.people import People, Said
+from whyrank.data.people import People, Said, end_of
 from whyrank.data.ratings import Range
 from whyrank.data.statements import is_general
 from whyrank.data.triplets import Triplets
@@ -326,7 +326,7 @@ class Catalog:
         """When users said what a grown catalog counts; what comes without a time was said at the end of the data."""
         if self.user_times is None:
             return None
-        old, end = self.user_explanations, self.user_times.max(initial=0)
+        old, end = self.user_explanations, end_of(self.user_times)
         fresh = np.full(new.records, end) if new.time is None else new.time
         times = np.concatenate([self.user_times, fresh[new.record_explanations.rows_of_entries()]])
         users = np.concatenate([np.repeat(old.rows_of_entries(), old.counts), user])

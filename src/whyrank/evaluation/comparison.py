@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -190,6 +189,8 @@ class Comparison:
         first = self.rows[0].evaluations[0]
         reach = _mean_of([each.reach for each in self.rows[0].evaluations])
         ranked = "" if reach is None else f"{reach_text(first.candidates, reach)}; "
+        if learned := [row.name for row in self.rows if row.evaluations[0].learned_among == "item-all"]:
+            ranked += f"{', '.join(learned)} learned from such candidates (candidates=item-all); "
         return (
             f"{over}{self.pairs:,} test pairs; {ranked}* differs from {self.baseline} with p < {LEVEL} "
             f"({how}, Holm's correction); 'vs' compares ndcg_paper"
@@ -229,7 +230,8 @@ def compare(
     whole training part, or to its train part with an eye on validation where they use it. With several splits, every
     model is fitted anew to each. `baseline` is what others are tested against: the second-best model by ndcg_paper
     unless named. `test` is for one split: student, wilcoxon or randomization, all clustered by user; means of several
-    splits are tested by the corrected resampled t-test. `candidates` as in `evaluate`.
+    splits are tested by the corrected resampled t-test. `candidates` as in `evaluate`; with `"item-all"`, Profile is
+    fitted with `candidates="item-all"`, and learns to rank what anybody ever said about an item.
 
     Raises ParameterError for what does not exist or cannot be compared.
 
@@ -255,7 +257,7 @@ def compare(
                 progress(row.name, number)
             fitted = len(parts) == 1 and hasattr(model, "catalog_")
             if not fitted:
-                model = copy.copy(model)
+                model = model.suited_to(candidates)
                 begin = time.perf_counter()
                 model.fit(split, run=run)
                 row.training_seconds.append(time.perf_counter() - begin)

@@ -41,6 +41,7 @@ class Evaluation:
     users: NDArray[np.int32] | None = field(repr=False, default=None)  # of each pair, for tests that cluster by user
     candidates: Kind = "pool"
     reach: dict[str, float] | None = None  # of candidates "item" and "item-all": see `evaluate`
+    learned_among: str = "pool"  # candidates that the model has learned from
 
     def as_dict(self) -> dict[str, object]:
         """What `whyrank evaluate --json` prints."""
@@ -55,6 +56,7 @@ class Evaluation:
             "known_pairs",
             "candidates",
             "reach",
+            "learned_among",
         )
         return {name: getattr(self, name) for name in names}
 
@@ -130,7 +132,7 @@ def evaluate(
         reach = {"pairs": measured.pairs, "truths": measured.truths, "candidates": float(sizes.mean())}
     return Evaluation(
         *(model.id, k, measured.test.records, explanation, recommendation, on_recommended, seconds, per_pair),
-        *(per_user, fitted, measured.test.record_user, candidates, reach),
+        *(per_user, fitted, measured.test.record_user, candidates, reach, model.learned_among),
     )
 
 

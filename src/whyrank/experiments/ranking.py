@@ -15,6 +15,7 @@ from whyrank.experiments.jobs import Job, K, experiment
 from whyrank.experiments.lab import Lab
 from whyrank.experiments.published import published_for
 from whyrank.experiments.report import Report
+from whyrank.models import model_class
 
 MODELS = (
     "rand",
@@ -41,7 +42,10 @@ def jobs(lab: Lab) -> list[Job]:
 
 
 def _job(lab: Lab, name: str, split: int) -> Job:
-    return Job(name, split, candidates=lab.candidates)
+    """Models that can learn from the candidates do."""
+    suited = model_class(name)().suited_to(lab.candidates)
+    own = () if suited.learned_among == "pool" else (("candidates", suited.learned_among),)
+    return Job(name, split, parameters=own, candidates=lab.candidates)
 
 
 @experiment("ranking", 2, jobs)
@@ -69,6 +73,7 @@ def comparison(lab: Lab) -> Comparison:
     rows, tests = [], [of_split(split, lab.candidates)[0].test for split in lab.splits]
     for name in lab.pick(MODELS):
         results = [lab.result(_job(lab, name, split)) for split in lab.numbers]
+        learned = lab.make(_job(lab, name, 0)).learned_among
         evaluations = []
         for test, result in zip(tests, results, strict=True):
             per_pair = per_list(result.arrays["lists"].astype(np.int32), test.record_explanations)
@@ -86,6 +91,7 @@ def comparison(lab: Lab) -> Comparison:
                     users=test.record_user,
                     candidates=lab.candidates,
                     reach=facts.get("reach"),
+                    learned_among=learned,
                 )
             )
         rows.append(Row(name, evaluations, [result.facts["training_seconds"] for result in results]))

@@ -217,8 +217,9 @@ class _Search:
         parameters = {name: suggest(trial, name, values) for name, values in self.searched.items()}
         if self.looks:
             parameters["epochs"] = self.looks[-1]
-        model = self.kind(**parameters)
+        model = self.kind(**parameters).suited_to(self.candidates)
         if isinstance(model, Profile):
+            parameters |= {} if model.candidates == "pool" else {"candidates": model.candidates}
             model.refit = False  # it is measured on validation, and must not have learned from it
         watch = Watch(model, self.split, self.looks, None if self.joint else trial, self.threads, self.candidates)
         try:

@@ -100,6 +100,15 @@ class Model:
         """Whose part of the score the columns of `keys` carry, from left to right."""
         return ()
 
+    @property
+    def learned_among(self) -> str:
+        """What explanations compete with in training, as `evaluate` names candidates."""
+        return "pool"
+
+    def suited_to(self, candidates: str) -> Self:
+        """A copy that is not fitted, for lists of such candidates: models that can learn from them do."""
+        return dataclasses.replace(self)
+
     def item_keys(self) -> Floats:
         """One row per item, for models that rank items."""
         raise ParameterError(f"{type(self).__name__} does not rank items; use a joint model such as BPERJ")

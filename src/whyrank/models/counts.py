@@ -43,14 +43,14 @@ def sampled(validation: Triplets, sample: int = SAMPLE) -> Triplets:
     return validation.take(np.sort(np.random.default_rng(0).permutation(validation.records)[:sample]))
 
 
-def quality(model: Model, part: Triplets, k: int = 10) -> float:
+def quality(model: Model, part: Triplets, k: int = 10, among: CSR | None = None) -> float:
     """ndcg_paper@k on records."""
-    return list_quality(*model.at(part.record_user, part.time), part, k)
+    return list_quality(*model.at(part.record_user, part.time), part, k, among)
 
 
-def list_quality(model: Model, users: Numbers, part: Triplets, k: int = 10) -> float:
-    """ndcg_paper@k on records whose users have other numbers in the model."""
-    ranked = rank(model, users, part.record_item, k).numbers
+def list_quality(model: Model, users: Numbers, part: Triplets, k: int = 10, among: CSR | None = None) -> float:
+    """ndcg_paper@k on records whose users have other numbers in the model; `among`: the candidates of every item."""
+    ranked = rank(model, users, part.record_item, k, among=among).numbers
     gains = 1 / np.log2(np.arange(2, k + 2))
     found = hits(ranked, part.record_explanations.indptr, part.record_explanations.indices)
     return float((found @ gains[: ranked.shape[1]]).mean() / gains.sum())

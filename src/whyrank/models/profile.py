@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
+from whyrank.data.people import end_of
 from whyrank.data.triplets import Triplets
 from whyrank.kernels import profile as kernels
 from whyrank.kernels.evidence import Strength
@@ -92,6 +93,12 @@ class Profile(EvidenceModel):
     words: bool = parameter(True, "use the words of explanations")
     recent: bool = parameter(True, "what a user said lately counts more, where times are known and it helps")
     refit: bool = parameter(True, "learn from validation records, too, after they have chosen")
+    candidates: str = parameter(
+        "pool",
+        "what explanations compete with: all (pool), or what anybody ever said about the item (item-all), for lists "
+        "that are made and measured so",
+        one_of=("pool", "item-all"),
+    )
     seed: int = seed_parameter()
 
     stages: ClassVar[tuple[str, ...]] = ("reasons",)  # what is trained in turn
@@ -115,13 +122,25 @@ class Profile(EvidenceModel):
                 learned, found = trained(stage + AGAIN, found)
             self.set_stage(stage, self.guarded(stage, learning, learned, found, run))
 
+    @property
+    def learned_among(self) -> str:
+        return self.candidates
+
+    def suited_to(self, candidates: str) -> Self:
+        return replace(self, candidates=candidates) if candidates == "item-all" else replace(self)
+
     def learning(self, train: Triplets, validation: Triplets | None) -> Learning:
         """What a fit to some data learns from, and how it sees time."""
         learn, check = held_out(train, validation, by_time=self.recent)
         whole = learn.joined(check) if learn is train and check is not train else train
         catalog = Catalog.of(learn, quotes=False)
-        recency = np.array(TIMELESS) if check is learn else self.choose_recency(learn, check, catalog)
+        among = self.among(whole)
+        recency = np.array(TIMELESS) if check is learn else self.choose_recency(learn, check, catalog, among)
         return Learning(learn, check, whole, catalog, recency, recency[0] > 0 and comes_last(check, learn))
+
+    def among(self, whole: Triplets) -> CSR | None:
+        """What competes in lists by which validation chooses; None: the pool."""
+        return whole.item_explanations if self.candidates == "item-all" else None
 
     def trainer(self, name: str, learning: Learning, found: Found | None, run: Run) -> CandidateTrainer | FixedTrainer:
         """Of a stage by validation or, with what that has found, again on all records."""
@@ -129,16 +148,18 @@ class Profile(EvidenceModel):
         task = self.task(stage, learning, learning.whole if found else learning.learn)
         make = partial(self.training, stage, task, run)
         return (
-            FixedTrainer(make, found, self.curve(name)) if found else self.candidates(stage, learning, make, task, run)
+            FixedTrainer(make, found, self.curve(name)) if found else self.trainer_of(stage, learning, make, task, run)
         )
 
-    def choose_recency(self, learn: Triplets, check: Triplets, catalog: Catalog) -> NDArray[np.float64]:
+    def choose_recency(
+        self, learn: Triplets, check: Triplets, catalog: Catalog, among: CSR | None
+    ) -> NDArray[np.float64]:
         """The scale of ages with which counts alone predict validation best (0: no ages), and the end of the data."""
         if not self.recent or learn.time is None or check.time is None or not (gap := usual_gap(learn)):
             return np.array(TIMELESS)
         sample, counts = sampled(check), counts_alone(catalog.popularity, self.factors)
         scales = (0.0, *(gap * each for each in SCALES))
-        end, scores = float(max(learn.time.max(), check.time.max(initial=0))), []
+        end, scores = float(end_of(np.concatenate([learn.time, check.time]))), []
         for scale in scales:
             view = self._view(catalog)
             view.recency_ = np.array([scale, end])
@@ -147,7 +168,7 @@ class Profile(EvidenceModel):
             for strength in STRONGER:  # counts that ages have made small may need it
                 theta = counts["theta"] + [np.log(strength), 0, 0, 0, 0, 0]
                 view.set_stage("reasons", counts | {"theta": theta})
-                found.append(list_quality(view, users, sample))
+                found.append(list_quality(view, users, sample, among=among))
             scores.append(max(found))
         return np.array([scales[int(np.argmax(scores))], end])
 
@@ -163,22 +184,25 @@ class Profile(EvidenceModel):
         """Predict a record's explanations from what else the user says and what else people say about the item."""
         words = word_rows(part.text_of(np.arange(len(part.explanations)))) if self.words else None
         pool, source = len(part.explanations), reason_records(part, float(learning.recency[0]), learning.past)
-        return SoftmaxTask(source, part.popularity, (pool, pool), True, words, (words, words))
+        return SoftmaxTask(
+            source, part.popularity, (pool, pool), True, words, (words, words), self.candidates == "item-all"
+        )
 
     def training(self, stage: str, task: SoftmaxTask, run: Run, candidate: int) -> SoftmaxTraining:
         penalty, word_penalty = (PENALTIES if task.words is None else PENALTIES_WITH_WORDS)[candidate]
         settings = self.settings(task.source.records, run)
         return SoftmaxTraining(task, replace(settings, penalty=penalty, word_penalty=word_penalty))
 
-    def candidates(self, stage: str, learning: Learning, make: Make, task: SoftmaxTask, run: Run) -> CandidateTrainer:
+    def trainer_of(self, stage: str, learning: Learning, make: Make, task: SoftmaxTask, run: Run) -> CandidateTrainer:
         """Every penalty for an epoch (of many records: a quarter), the best one until validation falls."""
         sample, view = sampled(learning.check, CHECKED), self._view(learning.catalog)
         view.recency_ = learning.recency
         view, users = view.at(sample.record_user, sample.time)
+        among = self.among(learning.whole)
 
         def measure(learned: Arrays) -> float:
             view.set_stage(stage, learned)
-            return list_quality(view, users, sample)
+            return list_quality(view, users, sample, among=among)
 
         return CandidateTrainer(
             make,
@@ -207,7 +231,7 @@ class Profile(EvidenceModel):
             view.recency_, counts = learning.recency, best_counts(learn, self.factors)
             for place, share in enumerate(MIXTURES):
                 view.set_stage("reasons", mixture(counts, trainer.learned, share))
-                scores[place] += quality(view, check) * check.records
+                scores[place] += quality(view, check, among=self.among(whole)) * check.records
         return mixture(best_counts(whole, self.factors), learned, MIXTURES[int(np.argmax(scores))])
 
     def set_stage(self, stage: str, learned: Arrays) -> None:
@@ -253,7 +277,7 @@ class Profile(EvidenceModel):
         everyone = np.arange(len(self.catalog_.users), dtype=np.int32)
 
         def made() -> CSR:
-            now = max(int(end), int(times.max(initial=0)))  # what was folded in may be later
+            now = max(int(end), end_of(times))  # what was folded in may be later
             return recent_counts(self.catalog_, everyone, np.full(len(everyone), now), scale)
 
         return self.kept("said", made)
@@ -322,10 +346,10 @@ class ProfileJ(Profile):
             return super().training(stage, task, run, candidate)
         return SoftmaxTraining(task, self.item_settings(task.source.records, run))
 
-    def candidates(self, stage: str, learning: Learning, make: Make, task: SoftmaxTask, run: Run) -> CandidateTrainer:
+    def trainer_of(self, stage: str, learning: Learning, make: Make, task: SoftmaxTask, run: Run) -> CandidateTrainer:
         """Of items one setting, until validation no longer rises."""
         if stage == "reasons":
-            return super().candidates(stage, learning, make, task, run)
+            return super().trainer_of(stage, learning, make, task, run)
         users = ValidationUsers.of(learning.check.user_items)
 
         def measure(learned: Arrays) -> float:

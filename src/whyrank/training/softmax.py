@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from whyrank.errors import TrainingError
 from whyrank.kernels import profile as kernels
+from whyrank.kernels.item_softmax import item_softmax_step
 from whyrank.thread_pool import ThreadPool
 from whyrank.training.checkpoint import Arrays, part_of, set_arrays
 from whyrank.training.records import Lists, Source
@@ -39,6 +40,7 @@ class SoftmaxTask:
     evidence: bool  # whether sides hold targets, so that their counts speak for themselves
     words: EntryWords | None = None  # of the targets
     input_words: tuple[EntryWords | None, EntryWords | None] = (None, None)
+    among_second: bool = False  # whether targets compete with what stands on the second side alone, not with the pool
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class SoftmaxTraining:
 
     @property
     def full(self) -> bool:
-        return len(self.task.popularity) <= FULL
+        return len(self.task.popularity) <= FULL and not self.task.among_second
 
     def epoch(self, steps: int | None = None) -> float:
         """The rest of a pass over all records in random order, or so many steps of it; answers its mean loss so far."""
@@ -232,6 +234,8 @@ class SoftmaxTraining:
         return Grouped.of(numbers, sources, coefficients, self.keys.room)
 
     def _draw(self) -> Ints:
+        if self.task.among_second:
+            return np.empty(0, np.int32)
         places = self.rng.random(self.settings.sample)
         return np.searchsorted(self.cumulative, places, side="right").astype(np.int32)
 
@@ -247,6 +251,13 @@ class SoftmaxTraining:
         mass += step.offset
         np.exp(np.minimum(mass, 60, out=mass), out=mass)
         result = np.zeros(7)
+        if self.task.among_second:
+            own = step.coefficients[len(lists.numbers) + lists.indptr[first] : len(lists.numbers) + lists.indptr[end]]
+            result[0] = item_softmax_step(
+                indptr, targets, numbers, counts, places, x, self.keys.value, self.bias.x[:, 0], self.log_share,
+                step.powers, self.theta, dx, step.coefficients[inside], own, self.places_of[h], result[1:],
+            )  # fmt: skip
+            return result
         result[0] = kernels.softmax_step(
             self.full, self.task.evidence, indptr, targets, numbers, counts, places, x, self.keys.value,
             self.bias.x[:, 0], self.log_share, step.powers, self.theta, mass, dx, step.coefficients[inside],
