@@ -26,7 +26,7 @@ GoalText = Annotated[
 Clip = Annotated[float, typer.Option(help="No list counts for more than so many.", min=1)]
 Route = Annotated[
     str | None,
-    typer.Option("--route", help="Only lists of this route; all lists must be asked for in one length."),
+    typer.Option("--route", help="Only lists of this route, explain or recommend."),
 ]
 Until = Annotated[
     datetime | None,
