@@ -21,7 +21,7 @@ from whyrank.online.estimate import Estimate, Line, estimate
 from whyrank.online.log import Log
 from whyrank.online.propensity import Policy
 from whyrank.online.rewards import Goal, lists_of
-from whyrank.online.simulated import simulate_log
+from whyrank.online.simulated import simulate_log, together
 from whyrank.ranking.rank import rank
 from whyrank.simulation import SimulatedPeople, simulate_people
 
@@ -172,14 +172,46 @@ def test_bad_logs_and_settings_are_named(log: Log, shown: wr.Model, tmp_path: Pa
         Log.read(tmp_path)
 
 
-def test_routes_with_lists_of_different_lengths_are_not_mixed(log: Log, shown: wr.Model) -> None:
-    routes = pl.when(pl.int_range(pl.len()) < 300).then(pl.lit("recommend")).otherwise(pl.lit("explain"))
-    exposures = log.exposures.with_columns(routes.over(pl.lit(1)).alias("route"))
-    first = exposures.filter((pl.col("route") == "explain") | (pl.col("position") == 1))
-    mixed = part_of(log, first)
-    with pytest.raises(DataError, match="explain up to 3, recommend up to 1"):
-        estimate(mixed, Policy(shown, DRAWN))
-    assert estimate(mixed.of_route("explain"), Policy(shown, DRAWN)).lists < mixed.lists
+def test_lists_of_different_lengths_are_estimated_together(
+    people: SimulatedPeople, log: Log, shown: wr.Model
+) -> None:
+    short = simulate_log(people, shown, 6000, DRAWN, n=1, seed=2)
+    short = Log(short.exposures.with_columns(route=pl.lit("recommend")), short.events)
+    mixed = together([log, short])
+    same = estimate(mixed, Policy(shown, DRAWN), Policy(shown, DRAWN))
+    assert same.lists == 12_000
+    for each in same.lines:
+        assert each.uplift == pytest.approx(0, abs=1e-9)
+        if each.estimator != "dr":  # its guesses add noise around the same value
+            assert each.value == pytest.approx(same.logged)
+    other = Policy(wr.POP().fit(people.triplets), DRAWN)
+    parts = [{e.estimator: e.value for e in estimate(each, other).lines} for each in (log, short)]
+    whole = {each.estimator: each.value for each in estimate(mixed, other).lines}
+    for name in ("ips", "cascade"):  # which are means over lists
+        assert whole[name] == pytest.approx((parts[0][name] + parts[1][name]) / 2)
+    unknown = Log(mixed.exposures.drop("asked"), mixed.events)  # taken for the longest of each route
+    assert [e.value for e in estimate(unknown, other).lines] == [e.value for e in estimate(mixed, other).lines]
+    assert estimate(mixed.of_route("recommend"), other).lists == 6000
+
+
+def test_lists_of_pairs_are_left_out_and_lists_of_no_reasons_that_were_wanted_count(log: Log, shown: wr.Model) -> None:
+    kinds = pl.when(pl.col("exposure") < "x1-00003000").then(pl.lit("pairs")).otherwise(pl.lit("explain"))
+    half = Log(log.exposures.with_columns(kinds.alias("route")), log.events)
+    assert estimate(half, Policy(shown, DRAWN)).lists == 3000
+    with pytest.raises(DataError, match="no exposures of reasons of an item"):
+        lists_of(Log(log.exposures.with_columns(route=pl.lit("pairs")), log.events))
+    head = log.exposures.filter(pl.col("position") == 1).head(1)
+    none = head.with_columns(
+        exposure=pl.lit("z"), position=pl.lit(0, pl.Int32), explanation=pl.lit(None, pl.String), propensity=1.0
+    )
+    wanted, unwanted = (
+        estimate(Log(pl.concat([log.exposures, none.with_columns(asked=pl.lit(n, pl.Int32))]), log.events), policy)
+        for n in (3, 0)
+        for policy in [Policy(shown, DRAWN)]
+    )
+    ips = [next(each for each in found.lines if each.estimator == "ips") for found in (wanted, unwanted)]
+    assert ips[0].ess == pytest.approx(6000)  # the model would have shown something
+    assert ips[1].ess == pytest.approx(6001)
 
 
 def test_the_command_prints_a_table_a_verdict_and_json(

@@ -18,7 +18,8 @@ from whyrank.kernels.lists import along_lists, at_positions, draw_lists
 from whyrank.kernels.rng import key_of
 from whyrank.ranking import bulk
 from whyrank.ranking.explain import explain
-from whyrank.ranking.rank import candidates, drawing, grounded_candidates, rank
+from whyrank.ranking.rank import candidates, drawing, grounded_candidates, pair_places, rank
+from whyrank.ranking.reasons import table
 from whyrank.simulation import simulate_people
 
 ASPECT = np.array([0, 0, 1, 2, 2, -1], np.int32)
@@ -98,7 +99,7 @@ def test_chances_along_lists_and_at_positions_are_those_of_the_definition(
 def test_lists_come_as_often_as_their_chances_say() -> None:
     times, rule = 40_000, (1, True, 0.8, 0.1)
     many = (np.repeat(POOL, times, 0), np.repeat(SCORES, times, 0))
-    listed, scores, chances = draw_lists(*many, GROUPS, SIGNS, *rule, key_of(3), 0, 3)
+    listed, scores, chances = draw_lists(*many, GROUPS, SIGNS, *rule, key_of(3), np.arange(times, dtype=np.uint64), 3)
     seen = Counter(map(tuple, listed.tolist()))
     assert len(seen) > 10
     for each, count in seen.items():
@@ -145,7 +146,21 @@ def test_a_draw_depends_on_its_number_and_row_and_its_chances_can_be_found_again
     assert found.propensities is not None
     assert np.allclose(again[shown], found.propensities[shown])
     pairs = [(model.catalog_.users.ids[k], model.catalog_.items.ids[k % 12]) for k in range(70)]
-    assert np.allclose(explain(model, pairs, options, 3).propensity, found.propensities[shown])
+    by_pair = rank(model, users, items, 3, options, places=pair_places(*zip(*pairs, strict=True)))
+    assert by_pair.propensities is not None
+    assert np.allclose(explain(model, pairs, options, 3).propensity, by_pair.propensities[by_pair.numbers >= 0])
+
+
+def test_what_is_drawn_for_a_pair_does_not_depend_on_other_pairs(model: wr.Model) -> None:
+    catalog, options = model.catalog_, wr.Options(explore=5.0, draw=5)
+    pairs = [(catalog.users.ids[k], catalog.items.ids[k % 12]) for k in range(20)]
+    together = table(explain(model, [*pairs, ("nobody", "nothing")], options, 3))
+    backwards = table(explain(model, pairs[::-1], options, 3))
+    alone = pl.concat([table(explain(model, [pair], options, 3)) for pair in pairs])
+    order = ["user", "item", "rank"]
+    assert together.drop_nulls("rank").sort(order).equals(alone.drop_nulls("rank").sort(order))
+    assert backwards.sort(order).equals(alone.sort(order))
+    assert explain(model, pairs, options, 3).propensity.min() < 0.5  # type: ignore[union-attr]
 
 
 def test_drawing_and_choosing_for_diversity_exclude_each_other() -> None:

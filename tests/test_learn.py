@@ -15,11 +15,13 @@ from whyrank.errors import DataError, ParameterError
 from whyrank.models.learned import Correction, before_reactions, with_correction
 from whyrank.online.learn import Learned, learn
 from whyrank.online.log import Log
-from whyrank.online.reactions import learn_reactions
+from whyrank.online.reactions import SWEEPS, ReactionTrainer, learn_reactions
 from whyrank.online.rewards import lists_of
 from whyrank.online.simulated import log_of
 from whyrank.ranking.rank import rank
 from whyrank.simulation import SimulatedPeople, simulate_people
+from whyrank.training import Run
+from whyrank.training.loop import Trained
 
 SHOWN = {"distinctive": 1.0, "support": 1}
 DRAWN = wr.Options(explore=1.0, epsilon=0.1, **SHOWN)
@@ -96,6 +98,50 @@ def test_the_same_log_gives_the_same_model_and_leaves_the_old_one_alone(model: w
     small = first_of(log, 4000)
     assert learn(model, small, DRAWN).model.digest() == learn(model, small, DRAWN).model.digest()
     assert model.digest() == before
+
+
+@pytest.mark.parametrize("at", [1, SWEEPS, 2 * SWEEPS + 3])
+def test_a_run_that_was_killed_goes_on_to_the_same_bits(
+    model: wr.Model, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    small, ran = first_of(log, 4000), [0]
+    run = Run(checkpoint=tmp_path / "checkpoint", checkpoint_seconds=0)
+    calm, whole = learn(model, small, DRAWN), ReactionTrainer.epoch
+
+    def epoch(self: ReactionTrainer) -> Trained | None:
+        if ran[0] == at:
+            raise MemoryError
+        ran[0] += 1
+        return whole(self)
+
+    monkeypatch.setattr(ReactionTrainer, "epoch", epoch)
+    with pytest.raises(MemoryError):
+        learn(model, small, DRAWN, run=run)
+    first, ran[0] = ran[0], at + 1
+    assert learn(model, small, DRAWN, run=run).model.digest() == calm.model.digest()
+    second, ran[0] = ran[0] - at - 1, at + 1
+    assert learn(model, first_of(log, 5000), DRAWN, run=run).model.digest() != calm.model.digest()  # begins anew
+    assert first == at
+    assert (first + second) % SWEEPS == 0
+
+
+def test_bper_plus_learns_and_takes_in_new_explanations_and_users(people: SimulatedPeople, log: Log) -> None:
+    triplets = people.triplets
+    features = np.random.default_rng(0).normal(size=(len(triplets.explanations), 6)).astype(np.float32)
+    plain = wr.BPERPlus(features=features, factors=4, dimensions=6).fit(triplets)
+    new = learn(plain, first_of(log, 6000), DRAWN).model
+    numbers = np.arange(5, dtype=np.int32)
+    gained = new.queries(numbers, numbers) @ new.keys().T - plain.queries(numbers, numbers) @ plain.keys().T
+    own = new.learned_users_[:5] + new.learned_items_[:5]  # type: ignore[attr-defined]
+    assert np.allclose(gained, new.learned_bias_ + own @ new.learned_units_.T, atol=1e-4)  # type: ignore[attr-defined]
+    assert np.abs(gained).max() > 0.01
+    frame = triplets.frame().head(4).with_columns(user=triplets.frame().head(4)["user"] + "new")
+    for each in (plain, new):
+        each.fold_in(wr.Triplets.from_frame(frame))
+        each.add_explanations(["later"], features=features[:1])  # type: ignore[attr-defined]
+    assert np.array_equal(plain.user_factors_, new.user_factors_)  # type: ignore[attr-defined]
+    assert new.keys().shape[0] == len(triplets.explanations) + 1
+    assert before_reactions(new).keys() == pytest.approx(plain.keys(), abs=1e-5)
 
 
 def test_random_clicks_change_next_to_nothing(people: SimulatedPeople, model: wr.Model, made: Made) -> None:

@@ -14,12 +14,13 @@ import pytest
 import sqlalchemy as sa
 
 from whyrank.errors import DataError, ParameterError
-from whyrank.online import events, writer
+from whyrank.online import events, tables, writer
 from whyrank.online.erasure import erase, export, retain
+from whyrank.online.exposure import Exposure, new_id
 from whyrank.online.log import EVENTS, EXPOSURES, Log
 from whyrank.online.store import Store
 from whyrank.online.tables import VERSION, exposures, schema
-from whyrank.online.writer import Exposure, QueueFull, Writer, new_id
+from whyrank.online.writer import QueueFull, Writer
 
 FIRST = """
 CREATE TABLE whyrank_feedback (number INTEGER NOT NULL PRIMARY KEY, key TEXT UNIQUE, at TEXT NOT NULL,
@@ -192,6 +193,26 @@ def test_the_store_of_version_0_1_becomes_one_of_this_version(tmp_path: Path) ->
         store.close()
 
 
+def test_a_store_of_schema_version_2_gets_the_lengths_that_were_asked_for(store: Store) -> None:
+    rows = [
+        exposure("ann")._replace(options='{"n":5}', asked=5),
+        exposure("ann")._replace(options='{"n":10,"reasons":2}', route="recommend", asked=2),
+        exposure("ann"),
+    ]
+    put(store, *rows)
+    before = Log.read(store.url)
+    with store.writing() as connection:  # as version 2 was
+        connection.execute(sa.text("ALTER TABLE whyrank_exposure DROP COLUMN asked"))
+        connection.execute(sa.text("DROP TABLE whyrank_erased"))
+        connection.execute(schema.update().values(version=2))
+    after = Log.read(store.url)
+    assert after.digest() == before.digest()
+    asked = dict(after.exposures.select("exposure", "asked").rows())
+    assert [asked[each.id] for each in rows] == [5, 2, None]
+    with store.reading() as connection:
+        assert connection.scalars(sa.select(schema.c.version)).all() == [VERSION]
+
+
 def test_a_store_of_a_later_version_is_refused(store: Store) -> None:
     with store.writing() as connection:
         connection.execute(schema.insert(), {"version": VERSION + 1})
@@ -278,6 +299,54 @@ def test_erasing_a_user_leaves_others_and_retention_leaves_what_is_new(store: St
     assert [each["id"] for each in export(store, "bob")["exposures"]] == [late.id]
     with pytest.raises(ParameterError, match="at least 1"):
         retain(store, 0)
+
+
+def test_what_another_process_has_not_written_yet_is_erased_as_well(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two workers: one still holds exposures of a user whom the other erases."""
+    counted, held = Counted(), threading.Event()
+    other = Store(store.url).create()
+    writing = other.writing
+
+    def slow() -> AbstractContextManager[sa.Connection]:
+        held.wait(60)
+        return writing()
+
+    monkeypatch.setattr(other, "writing", slow)
+    slow_one, quick = Writer(other, counted), Writer(store, counted)
+    early, bob, there = exposure("ann"), exposure("bob"), exposure("ann")
+    slow_one.put([early, bob])
+    waiting = quick.put([there], durable=True)
+    assert waiting is not None
+    waiting.result(60)
+    events.add(store, [{"event": "clicked", "exposure": early.id}, {"event": "clicked", "exposure": bob.id}])
+    assert erase(store, "ann")["exposures"] == 1
+    later = exposure("ann")
+    slow_one.put([later])
+    held.set()
+    for each in (slow_one, quick):
+        each.close(60)
+    assert set(Log.read(store.url).exposures["exposure"]) == {bob.id, later.id}
+    with store.reading() as connection:
+        assert connection.scalars(sa.select(tables.events.c.exposure)).all() == [bob.id]
+    erase(store, "ann")
+    erase(store, "bob")  # a writer that knows some erasures notices others
+    third = Writer(store, counted)
+    third.put([early, later, bob])
+    third.close(60)
+    assert Log.read(store.url).lists == 0
+    other.close()
+
+
+def test_erasures_are_forgotten_when_nobody_can_hold_anything_from_before_them(store: Store) -> None:
+    found = []
+    for _ in range(2):
+        erase(store, "ann")
+        with store.writing() as connection:
+            found += connection.scalars(sa.select(tables.erased.c.number)).all()
+            connection.execute(tables.erased.update().values(time=1000))
+    assert found == [1, 2]  # numbers go on, so that writers notice
 
 
 def test_later_ids_are_larger() -> None:

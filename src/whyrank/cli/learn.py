@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from math import isnan
+from datetime import UTC, datetime
+from math import ceil, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whyrank.atomic import check_place, sole_writer
 from whyrank.cli.app import Json, ModelFolder, command, console, note, print_json, print_text, progress
 from whyrank.cli.app import told_if_interrupted as told
+from whyrank.cli.fit import bar_monitor, remove_checkpoint
 from whyrank.cli.options import with_options
 from whyrank.errors import ParameterError
 from whyrank.ranking.options import Options
@@ -23,9 +26,14 @@ GoalText = Annotated[
 Clip = Annotated[float, typer.Option(help="No list counts for more than so many.", min=1)]
 Route = Annotated[
     str | None,
-    typer.Option("--route", help="Only lists of this route; all lists must be asked for in one length."),
+    typer.Option("--route", help="Only lists of this route, explain or recommend."),
+]
+Until = Annotated[
+    datetime | None,
+    typer.Option(help="Only what was shown and done before this time (UTC), so that a log that grows stays the same."),
 ]
 REFUSED = 3  # exit code: the gate let nothing through
+SAVED = 2.0  # seconds between two checkpoints of learn
 
 
 @command("estimate", "whyrank estimate log --model new --baseline model --explore 0.5")
@@ -39,6 +47,7 @@ def estimate_command(
     goal: GoalText = "clicked=1",
     clip: Clip = 50.0,
     route: Route = None,
+    until: Until = None,
     confidence: Annotated[float, typer.Option(help="Of the intervals.", min=0.5, max=0.999)] = 0.95,
     json: Json = False,
     *,
@@ -54,7 +63,8 @@ def estimate_command(
     wanted = Goal.parse(goal)
     candidate = Policy(load(model), options)
     compared = None if baseline is None else Policy(load(baseline), options)
-    found = estimate(Log.read(log).of_route(route), candidate, compared, goal=wanted, clip=clip, confidence=confidence)
+    read = Log.read(log, until=_seconds(until)).of_route(route)
+    found = estimate(read, candidate, compared, goal=wanted, clip=clip, confidence=confidence)
     if json:
         print_json(found.as_dict())
         return
@@ -73,6 +83,7 @@ def learn_command(
     goal: GoalText = "clicked=1",
     clip: Clip = 50.0,
     route: Route = None,
+    until: Until = None,
     force: Annotated[bool, typer.Option("--force", help="Write the new model even if it does not pass.")] = False,
     json: Json = False,
     *,
@@ -80,27 +91,29 @@ def learn_command(
 ) -> None:
     """Learn which reasons work from what people did with them; written only if it is not worse, with confidence.
 
-    The options are those under which lists are shown. Exit code 3: the new model did not pass, nothing was written.
+    The options are those under which lists are shown. A command that was interrupted or killed goes on when it is given
+    again, unless the log has grown meanwhile (see --until). Exit code 3: the new model did not pass, nothing was written.
     """
+    from whyrank.artifacts import MARKER
     from whyrank.models import load
     from whyrank.online.learn import learn
     from whyrank.online.log import Log
     from whyrank.online.rewards import Goal
+    from whyrank.training import Run
 
     wanted, loaded = Goal.parse(goal), load(model)
     if output.exists() and output.resolve() == model.resolve():
         raise ParameterError(f"{output}: is the model itself; name another folder, so that there is a way back")
-    with told(lambda: "nothing was written; the same command begins again"), progress(json) as bar:
-        task = bar.add_task("learning", total=None, remark="")
-        found = learn(
-            *(loaded, Log.read(log).of_route(route), options),
-            goal=wanted,
-            clip=clip,
-            tell=lambda words: bar.update(task, advance=1, description=words),
-        )
-    written = found.passed or force
-    if written:
-        found.model.save(output)
+    check_place(output, MARKER)
+    checkpoint = output.parent / f".{output.name}.checkpoint"
+    with sole_writer(output), told(lambda: _going_on(checkpoint)), progress(json) as bar:
+        run = Run(monitors=(bar_monitor(bar, loaded.id),), checkpoint=checkpoint, checkpoint_seconds=SAVED)
+        read = Log.read(log, until=_seconds(until)).of_route(route)
+        found = learn(loaded, read, options, goal=wanted, clip=clip, run=run)
+        written = found.passed or force
+        if written:
+            found.model.save(output)
+        remove_checkpoint(checkpoint)
     if json:
         print_json(found.as_dict() | {"output": output if written else None})
     else:
@@ -112,6 +125,16 @@ def learn_command(
             note(f"model -> {output}" + ("" if found.passed else " (--force)"))
     if not written:
         raise typer.Exit(REFUSED)
+
+
+def _going_on(checkpoint: Path) -> str:
+    """What an interrupted run left."""
+    return "the same command goes on" if checkpoint.exists() else "nothing was learned yet"
+
+
+def _seconds(time: datetime | None) -> int | None:
+    """Unix seconds; a time without a zone is UTC."""
+    return None if time is None else ceil((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
 
 
 def uplift_of(uplift: float, low: float, high: float) -> tuple[str, str]:

@@ -88,12 +88,12 @@ def draw_lists(
     explore: float,
     epsilon: float,
     key: np.uint64,
-    first_row: int,
+    places: NDArray[np.uint64],
     n: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float64]]:
     """A list of `n` for every row, with scores and with the chance of each reason given those above it.
 
-    What is drawn depends on the key and on the number of the row alone; the first row has the number `first_row`.
+    What is drawn for a row depends on its candidates, the key and the row's number in `places` alone.
     """
     rows = len(numbers)
     listed = np.full((rows, n), -1, np.int32)
@@ -103,7 +103,7 @@ def draw_lists(
     for row in range(rows):
         count = width_of(numbers[row])
         weights = weights_of(scores[row], count, explore)
-        stream = mix(key + mix(np.uint64(first_row + row + 1)))
+        stream = mix(key + mix(places[row] + np.uint64(1)))
         for place in range(min(n, count)):
             open_ = chances(
                 numbers[row],

@@ -302,7 +302,7 @@ class BPERPlus(Model):
     # -- users and items that come later -------------------------------------------------------------------------------
 
     def _grow(self, catalog: Catalog) -> None:
-        d, keys = self.factors, self.keys()
+        d, keys = self.factors, self._fused()
         storage = training.Storage({side: training.Table(len(keys), d, bias=True) for side in SIDES})
         for place, side in enumerate(SIDES):
             storage.factors(side)[:] = keys[:, place * d : (place + 1) * d]
@@ -343,6 +343,10 @@ class BPERPlus(Model):
         return vectors
 
     def keys(self) -> Floats:
+        return self._fused()
+
+    def _fused(self) -> Floats:
+        """What texts and IDs say together, without what a subclass adds to it."""
         fusion, text = FUSIONS[self.fusion], self.text_vectors()
         weights, at = {}, 0
         for name, shape in fusion.shapes(self.factors).items():
@@ -359,7 +363,7 @@ class BPERPlus(Model):
 
     def as_cd(self) -> CD:
         """The same scores as a CD model with 2d + 2 factors: `BPER.as_cd` with the fused vectors as factors."""
-        d, keys = self.factors, self.keys()
+        d, keys = self.factors, self._fused()
         plain = BPER(factors=d, mu=self.mu, seed=self.seed)
         tables = {
             "user_factors": self.user_factors_,

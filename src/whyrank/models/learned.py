@@ -19,6 +19,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError
 from whyrank.models.base import Model, Shape
 from whyrank.models.bper import BPER, BPERJ
+from whyrank.models.bper_plus import BPERPlus
 from whyrank.models.profile import Profile, ProfileJ
 from whyrank.ranking.form import Block, Floats, Numbers, rows
 from whyrank.training import Run
@@ -128,11 +129,24 @@ class LearnedBPERJ(LearnedModel, BPERJ):
     fitted = (*BPERJ.fitted, *ARRAYS)
 
 
+class LearnedBPERPlus(LearnedModel, BPERPlus):
+    """BPER+, corrected by reactions; explanations that are added later have no correction."""
+
+    fitted = (*BPERPlus.fitted, *ARRAYS)
+
+    def _append(self, ids: list[str], texts: list[str], features: Floats) -> None:
+        for name in ("learned_bias_", "learned_units_"):
+            table = getattr(self, name)
+            setattr(self, name, np.concatenate([table, np.zeros((len(ids), *table.shape[1:]), np.float32)]))
+        super()._append(ids, texts, features)
+
+
 LEARNED: dict[str, tuple[type[Model], type[LearnedModel]]] = {
     "profile": (Profile, LearnedProfile),
     "profile-j": (ProfileJ, LearnedProfileJ),
     "bper": (BPER, LearnedBPER),
     "bper-j": (BPERJ, LearnedBPERJ),
+    "bper+": (BPERPlus, LearnedBPERPlus),
 }
 
 

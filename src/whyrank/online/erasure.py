@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from whyrank.errors import ParameterError
+from whyrank.online.erased import mark_erased
 from whyrank.online.reading import named
 from whyrank.online.store import Store
 from whyrank.online.tables import cases, events, exposures
@@ -26,10 +27,12 @@ def tombstone() -> str:
 def erase(store: Store, user: str) -> dict[str, int]:
     """Erase a user from the store, in one transaction; how many rows of each kind that were.
 
-    Exposures and events go. Cases of studies stay, under a tombstone, since participants have judged them.
+    Exposures and events go, and exposures that other processes have shown but not written yet are dropped when they come.
+    Cases of studies stay, under a tombstone, since participants have judged them.
     """
     shown = sa.select(exposures.c.id).where(exposures.c.user == user)
     with store.writing() as connection:
+        mark_erased(connection, user)
         theirs = sa.or_(events.c.user == user, events.c.exposure.in_(shown))
         done = connection.execute(events.delete().where(theirs)).rowcount
         lists = connection.execute(exposures.delete().where(exposures.c.user == user)).rowcount

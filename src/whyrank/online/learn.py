@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +15,7 @@ from whyrank.online.propensity import Policy
 from whyrank.online.reactions import learn_reactions
 from whyrank.online.rewards import Goal, lists_of
 from whyrank.ranking.options import Options
+from whyrank.training import Run
 
 GATE = 0.3  # the newest share of the lists, from which nothing is learned
 MARGIN = 0.01  # by which share a new model may be worse at the lower bound
@@ -66,7 +66,7 @@ def learn(
     *,
     goal: Goal | None = None,
     clip: float = 50.0,
-    tell: Callable[[str], None] | None = None,
+    run: Run | None = None,
 ) -> Learned:
     """Learn from what people did with reasons, and check the result on the newest part of the log.
 
@@ -74,12 +74,12 @@ def learn(
     any that the model had.
 
     Args:
-        model: a fitted model of the Profile or BPER families; not changed.
+        model: a fitted model of the Profile or BPER families, BPER+ included; not changed.
         log: exposures with propensities, and reactions.
         options: how lists will be shown.
         goal: what is rewarded; clicks unless given.
         clip: no weight of the estimate is larger than this.
-        tell: called with words about every stage.
+        run: progress and checkpoint; a run that was killed goes on where it was, to the same bits.
 
     Returns:
         The new model with the gate's estimate; nothing is saved.
@@ -94,7 +94,7 @@ def learn(
     if count < FEWEST:
         raise DataError(f"the log holds {count} lists", expected=f"at least {FEWEST}")
     older = int(count * (1 - GATE))
-    found = learn_reactions(before, lists.take(np.arange(older)), tell)
+    found = learn_reactions(before, lists.take(np.arange(older)), run)
     new = with_correction(before, found.correction, log.digest())
     shown = options or Options()
     newest = lists.take(np.arange(older, count))

@@ -30,6 +30,7 @@ EXPOSURES: Mapping[str, type[pl.DataType]] = {
     "arm": pl.String,
     "model": pl.String,  # digest
     "route": pl.String,
+    "asked": pl.Int32,  # reasons that were asked for; null: not known, taken for the longest list of the route
 }
 EVENTS: Mapping[str, type[pl.DataType]] = {
     "exposure": pl.String,
@@ -39,7 +40,7 @@ EVENTS: Mapping[str, type[pl.DataType]] = {
     "time": pl.Int64,
     "user": pl.String,
 }
-OPTIONAL = {"explanation", "experiment", "arm", "position of events"}
+OPTIONAL = {"explanation", "experiment", "arm", "asked", "position of events"}
 NAMES = ("exposures", "events")
 FORMAT = "whyrank-log-1"
 MARKER = Marker("log.json", r"log\.json|(exposures|events)\.(parquet|jsonl)")
@@ -50,7 +51,7 @@ class Log:
     """Exposures, one row per shown reason, and events. Both are checked and sorted when a log is made.
 
     Args:
-        exposures: columns of `EXPOSURES`; `experiment` and `arm` may be missing.
+        exposures: columns of `EXPOSURES`; `experiment`, `arm` and `asked` may be missing.
         events: columns of `EVENTS`; `value` and `position` may be missing.
 
     Raises:
@@ -66,7 +67,7 @@ class Log:
     events: pl.DataFrame
 
     def __post_init__(self) -> None:
-        exposures = _typed(self.exposures, EXPOSURES, "exposures", {"experiment": None, "arm": None})
+        exposures = _typed(self.exposures, EXPOSURES, "exposures", {"experiment": None, "arm": None, "asked": None})
         events = _typed(self.events, EVENTS, "events", {"value": 1.0, "position": None})
         _check_exposures(exposures)
         _check_events(events, exposures)
@@ -183,6 +184,7 @@ def _check_exposures(table: pl.DataFrame) -> None:
     _refuse(table, "exposures", "explanation", empty, "null where position is 0, and only there")
     impossible = ~((pl.col("propensity") > 0) & (pl.col("propensity") <= 1))
     _refuse(table, "exposures", "propensity", impossible, "a number above 0 and at most 1")
+    _refuse(table, "exposures", "asked", pl.col("asked") < pl.col("position"), "no list longer than was asked for")
     repeated = ~pl.struct("exposure", "position").is_first_distinct()
     _refuse(table, "exposures", "position", repeated, "each position once in an exposure")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -31,35 +32,41 @@ class Along(NamedTuple):
 
 def along(policy: Policy, lists: Lists, rewards: tuple[Values, Values], fold: NDArray[np.int64]) -> Along:
     """How likely each shown reason is given those above it; `rewards` (explanation x position) are of two folds."""
-    catalog, n = policy.model.catalog_, lists.reward.shape[1]
+    catalog = policy.model.catalog_
     shown, cut = lists.numbers(catalog)
     users = catalog.users.numbers(lists.users, missing="negative")
     items = catalog.items.numbers(lists.items, missing="negative")
-    chance, expected = np.empty(shown.shape), np.empty(shown.shape)
+    chance, expected = np.ones(shown.shape), np.zeros(shown.shape)
     rules = drawing(catalog, policy.options)
-    for start in range(0, len(shown), CHUNK):
-        part = slice(start, start + CHUNK)
-        numbers, scores = _candidates(policy, users[part], items[part], n)
+    for part, asked in _alike(lists):
+        numbers, scores = _candidates(policy, users[part], items[part], asked)
         for side in (0, 1):
             rows = np.flatnonzero(fold[part] == side)
-            found = along_lists(numbers[rows], scores[rows], *rules, shown[part][rows], rewards[side])
-            chance[part][rows], expected[part][rows] = found
+            found = along_lists(numbers[rows], scores[rows], *rules, shown[part[rows], :asked], rewards[side])
+            chance[part[rows], :asked], expected[part[rows], :asked] = found
     chance[cut] = 0.0
     return Along(chance, expected)
 
 
 def anywhere(policy: Policy, lists: Lists) -> Values:
     """The chance of each shown reason at its position, whatever stands above it; for lists of up to three."""
-    catalog, n = policy.model.catalog_, lists.reward.shape[1]
+    catalog = policy.model.catalog_
     shown, _ = lists.numbers(catalog)
     users = catalog.users.numbers(lists.users, missing="negative")
     items = catalog.items.numbers(lists.items, missing="negative")
-    chance, rules = np.empty(shown.shape), drawing(catalog, policy.options)
-    for start in range(0, len(shown), CHUNK):
-        part = slice(start, start + CHUNK)
-        numbers, scores = _candidates(policy, users[part], items[part], n)
-        chance[part] = at_positions(numbers, scores, *rules, shown[part])
+    chance, rules = np.zeros(shown.shape), drawing(catalog, policy.options)
+    for part, asked in _alike(lists):
+        numbers, scores = _candidates(policy, users[part], items[part], asked)
+        chance[part, :asked] = at_positions(numbers, scores, *rules, shown[part, :asked])
     return chance
+
+
+def _alike(lists: Lists) -> Iterator[tuple[NDArray[np.int64], int]]:
+    """The lists of every length that was asked for, a part at a time: candidates depend on the length."""
+    for asked in np.unique(lists.asked[lists.asked > 0]).tolist():
+        rows = np.flatnonzero(lists.asked == asked)
+        for start in range(0, len(rows), CHUNK):
+            yield rows[start : start + CHUNK], asked
 
 
 def _candidates(

@@ -9,8 +9,7 @@ change little.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,11 +23,19 @@ from whyrank.online.rewards import Lists, Values
 from whyrank.ranking.explain import bonus_of
 from whyrank.ranking.form import Numbers
 from whyrank.ranking.rank import CHUNK
+from whyrank.training import Run
+from whyrank.training.checkpoint import Arrays, Checkpoint, is_of, set_arrays
+from whyrank.training.loop import Trained, Trainer, run_epochs
 
 FACTORS = 16
 SWEEPS = 6  # at each strength of the penalty
 CHECKED = 10  # every so many lists decide about the strength
 STRENGTHS = (4.0, 2.0, 1.0, 0.5)  # of the penalty of users' and items' factors, in units of what noise would reach
+STEPS: tuple[tuple[str, float | None], ...] = (
+    ("the score alone", None),
+    ("explanations", 0.0),
+    *((f"explanations and tastes, penalty {each:g}", each) for each in STRENGTHS),
+)
 WEAKEST = 0.25  # log-odds per standard deviation that the score of the reviews is worth at least
 STEADY = 20.0  # imaginary clicks at a position's own average, where few are known
 Side = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -65,6 +72,16 @@ class Fitted:
     def answers(self, rows: Rows) -> tuple[Values, Values, Values, float]:
         return slopes(*rows, self.intercept, self.slope, self.bias, self.users, self.items, self.units, self.attention)
 
+    def arrays(self) -> Arrays:
+        """All parameters as arrays of their own."""
+        return {each.name: np.array(getattr(self, each.name), np.float64, ndmin=1) for each in fields(self)}
+
+    def like(self, given: Arrays) -> Fitted:
+        """Parameters of the same sizes from arrays; raises ValueError or KeyError where they do not fit."""
+        made = self.arrays()
+        set_arrays(made, given)
+        return Fitted(float(made.pop("intercept")[0]), float(made.pop("slope")[0]), **made)
+
 
 @dataclass(frozen=True, eq=False)
 class Reactions:
@@ -75,13 +92,19 @@ class Reactions:
     strength: str  # how much of it the lists that were held out support
 
 
-def learn_reactions(model: Model, lists: Lists, tell: Callable[[str], None] | None = None) -> Reactions:
-    """Fit the model of clicks to shown lists, with the scores of `model` as what is known beforehand."""
+def learn_reactions(model: Model, lists: Lists, run: Run | None = None) -> Reactions:
+    """Fit the model of clicks to shown lists, with the scores of `model` as what is known beforehand.
+
+    With a checkpoint in `run`, an interrupted fit goes on where it was; that of other lists begins anew.
+    """
     rows, held, sizes = _rows(model, lists)
     centre, spread = float(rows.score.mean()), max(float(rows.score.std()), 1e-6)
     rows = rows._replace(score=((rows.score - centre) / spread).astype(np.float32))
-    learn, check = rows.take(~held), rows.take(held)
-    best, name = _path(learn, check, sizes, 2 * lists.reward.shape[1], tell or (lambda _: None))
+    trainer = ReactionTrainer(rows.take(~held), rows.take(held), sizes, 2 * lists.reward.shape[1])
+    run, decides = run or Run(), (tuple(rows), held, sizes, lists.reward.shape[1])
+    run = replace(run, resume=run.checkpoint is not None and is_of(run.checkpoint, *decides))
+    run_epochs(trainer, run, Checkpoint(run, *decides), "reactions")
+    best = trainer.best
     scale = spread / max(best.slope, WEAKEST)
     catalog = model.catalog_
     correction = Correction(
@@ -90,7 +113,59 @@ def learn_reactions(model: Model, lists: Lists, tell: Callable[[str], None] | No
         (scale * best.users).astype(np.float32),
         (scale * best.items).astype(np.float32),
     )
-    return Reactions(correction, best.attention.reshape(-1, 2), name)
+    return Reactions(correction, best.attention.reshape(-1, 2), STEPS[trainer.chosen][0])
+
+
+class ReactionTrainer(Trainer):
+    """From no correction to an ever freer one, as long as lists that were held out become more likely.
+
+    An epoch is a sweep over all parameters; after every `SWEEPS` of them the held-out lists are looked at.
+    """
+
+    curve = "held-out loss"
+
+    def __init__(self, learn: Rows, check: Rows, sizes: tuple[int, int, int, int], cells: int) -> None:
+        pool, users, items, units = sizes
+        self._learn, self._check, self.of = learn, check, SWEEPS * len(STEPS)
+        owners = {"users": (learn.user, users), "items": (learn.item, items), "units": (learn.unit, units)}
+        self._sides = {name: _side(*each) for name, each in owners.items()}
+        start = np.random.default_rng(0).normal(0.0, 0.3, (units, FACTORS))
+        tables = (np.zeros(pool), np.zeros((users, FACTORS)), np.zeros((items, FACTORS)), start, np.ones(cells))
+        self.now = self.best = _looks(Fitted(0.0, 0.0, *tables), learn)
+        self.chosen, self._likelihood, self._enough = 0, -np.inf, False
+
+    def epoch(self) -> Trained | None:
+        step = self.done // SWEEPS
+        self.now = _sweep(self.now, self._learn, self._sides, STEPS[step][1])
+        self.done += 1
+        if self.done % SWEEPS:
+            return None
+        count = len(self._check.user)
+        held = self.now.answers(self._check)[3] if count else 0.0
+        self._enough = held <= self._likelihood
+        if not self._enough:
+            self.best, self.chosen, self._likelihood = self.now, step, held
+        return Trained(-held / max(count, 1), SWEEPS * len(self._learn.user))
+
+    @property
+    def finished(self) -> bool:
+        return self._enough or self.done >= self.of
+
+    def state(self) -> Arrays:
+        parts = {"now": self.now.arrays(), "best": self.best.arrays()}
+        found = {f"{part}_{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
+        place = np.array([self.done, self.chosen, self._enough], np.int64)
+        return found | {"place": place, "likelihood": np.array([self._likelihood])}
+
+    def restore(self, arrays: Arrays) -> None:
+        for part in ("now", "best"):
+            given = {name.removeprefix(f"{part}_"): each for name, each in arrays.items()}
+            setattr(self, part, getattr(self, part).like(given))
+        done, chosen, enough = (int(each) for each in arrays["place"])
+        if not (0 <= done <= self.of and 0 <= chosen < len(STEPS)):
+            raise ValueError("place is out of range")
+        self.done, self.chosen, self._enough = done, chosen, bool(enough)
+        self._likelihood = float(arrays["likelihood"][0])
 
 
 def units_of(catalog: Catalog) -> Numbers:
@@ -141,31 +216,6 @@ def _scores(model: Model, users: Numbers, items: Numbers, numbers: Numbers) -> N
             row = np.repeat(np.arange(len(who)), at.shape[1])
             found[part] += bonus_of(bonus, row, at[part].ravel()).reshape(found[part].shape)
     return found
-
-
-def _path(
-    learn: Rows, check: Rows, sizes: tuple[int, int, int, int], cells: int, tell: Callable[[str], None]
-) -> tuple[Fitted, str]:
-    """From no correction to an ever freer one, as long as lists that were held out become more likely."""
-    pool, users, items, units = sizes
-    sides = {"users": _side(learn.user, users), "items": _side(learn.item, items), "units": _side(learn.unit, units)}
-    start = np.random.default_rng(0).normal(0.0, 0.3, (units, FACTORS))
-    now = Fitted(
-        0.0, 0.0, np.zeros(pool), np.zeros((users, FACTORS)), np.zeros((items, FACTORS)), start, np.ones(cells)
-    )
-    now = _looks(now, learn)
-    steps: list[tuple[str, float | None]] = [("the score alone", None), ("explanations", 0.0)]
-    steps += [(f"explanations and tastes, penalty {each:g}", each) for each in STRENGTHS]
-    best, name, likelihood = now, "", -np.inf
-    for words, strength in steps:
-        for _ in range(SWEEPS):
-            now = _sweep(now, learn, sides, strength)
-        held = now.answers(check)[3] if len(check.user) else 0.0
-        tell(words)
-        if held <= likelihood:
-            break
-        best, name, likelihood = now, words, held
-    return best, name
 
 
 def _sweep(now: Fitted, rows: Rows, sides: dict[str, Side], strength: float | None) -> Fitted:

@@ -15,7 +15,7 @@ from whyrank.online.tables import events, exposures
 
 ROWS = 50_000  # in memory as Python objects at once
 SLATE = pl.List(pl.Struct({"i": pl.String, "e": pl.String, "p": pl.Float64}))
-LISTS = ("id", "time", "user", "served", "experiment", "arm", "model", "route", "slate")
+LISTS = ("id", "time", "user", "served", "experiment", "arm", "model", "route", "slate", "asked")
 
 
 def read_store(
@@ -56,7 +56,7 @@ def read_lists(connection: sa.Connection, wanted: Sequence[sa.ColumnElement[bool
 
 
 def _kind(name: str) -> type[pl.DataType]:
-    return pl.Int64 if name == "time" else pl.String
+    return pl.Int64 if name in ("time", "asked") else pl.String
 
 
 def read_rows(connection: sa.Connection, query: sa.Select[Any], kinds: dict[str, type[pl.DataType]]) -> pl.DataFrame:

@@ -58,6 +58,7 @@ class Lists(NamedTuple):
     items: pl.Series
     explanations: pl.DataFrame  # columns list, place, explanation: where there is one
     length: NDArray[np.int64]
+    asked: NDArray[np.int64]  # how long they might have been
     propensity: Values  # 1 beyond the end
     reward: Values
     liked: Values  # the positive part of the reward, as a share of the largest weight, at most 1
@@ -82,31 +83,22 @@ class Lists(NamedTuple):
         moved = self.explanations.with_columns(pl.Series("list", place[self.explanations["list"].to_numpy()]))
         arrays = (each[rows] for each in (self.propensity, self.reward, self.liked, self.disliked, self.cluster))
         users, items = self.users.gather(rows), self.items.gather(rows)
-        return Lists(users, items, moved.filter(pl.col("list") >= 0), self.length[rows], *arrays)
-
-
-def _require_one_length(rows: pl.DataFrame) -> None:
-    """Raise where routes show lists of different lengths: those of the shorter ones would seem to end too early."""
-    longest = dict(rows.group_by("route").agg(pl.col("position").max()).sort("route").rows())
-    if len(set(longest.values())) > 1:
-        found = ", ".join(f"{route} up to {length}" for route, length in longest.items())
-        raise DataError(
-            f"the log mixes lists of different lengths: {found}",
-            column="route",
-            expected="lists of one route; choose it with Log.of_route, on the command line with --route",
-        )
+        return Lists(users, items, moved.filter(pl.col("list") >= 0), self.length[rows], self.asked[rows], *arrays)
 
 
 def lists_of(log: Log, goal: Goal | None = None) -> Lists:
     """Join exposures with reactions, list by list; the same reaction to the same reason counts once.
 
-    A reaction without a position belongs to the list as a whole, that is to its last reason.
+    A reaction without a position belongs to the list as a whole, that is to its last reason. Lists of pairs, whose items
+    and reasons were ranked together, say nothing about the reasons of one item, and are left out.
     """
     goal = goal or Goal()
-    rows = log.exposures.sort("time", "exposure", "item", "position", maintain_order=True)
+    rows = log.exposures.filter(pl.col("route") != "pairs")
+    rows = rows.sort("time", "exposure", "item", "position", maintain_order=True)
     if not rows.height:
-        raise DataError("the log holds no exposures", expected="at least one")
-    _require_one_length(rows)
+        raise DataError("the log holds no exposures of reasons of an item", expected="at least one")
+    longest = pl.col("position").max().over("route")
+    rows = rows.with_columns(pl.coalesce("asked", longest).cast(pl.Int64).alias("asked"))
     bad = rows.filter((pl.col("position") > 0) & ~pl.col("propensity").is_between(0, 1, closed="right"))
     if bad.height:
         raise DataError(
@@ -120,7 +112,8 @@ def lists_of(log: Log, goal: Goal | None = None) -> Lists:
     rows = rows.join(_reactions(log, rows, goal), on=["exposure", "position"], how="left", maintain_order="left")
     first = rows.filter(pl.col("place") == 0)
     some = rows.filter(pl.col("position") > 0)
-    lists, width = first.height, max(int(some["place"].max() or 0) + 1, 1)  # type: ignore[arg-type]
+    asked = first["asked"].to_numpy()
+    lists, width = first.height, max(int(asked.max()), 1)
     at = (some["list"].to_numpy(), some["place"].to_numpy())
 
     def table(name: str, fill: float) -> Values:
@@ -133,6 +126,7 @@ def lists_of(log: Log, goal: Goal | None = None) -> Lists:
         first["item"],
         some.select("list", "place", "explanation"),
         np.bincount(at[0], minlength=lists),
+        asked,
         table("propensity", 1.0),
         table("reward", 0.0),
         np.minimum(table("liked", 0.0), 1.0),

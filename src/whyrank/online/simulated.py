@@ -83,6 +83,7 @@ def log_of(
         "arm": None,
         "model": "simulated",
         "route": "explain",
+        "asked": lists.shape[1],
     }
     row, place = np.nonzero(clicked)
     events: dict[str, pl.Series | NDArray[np.generic]] = {

@@ -6,7 +6,8 @@ import sqlalchemy as sa
 
 from whyrank.errors import ParameterError
 
-VERSION = 2  # 1: version 0.1, which had no table of versions and stored feedback without exposures
+# 1: version 0.1, which had no table of versions and stored feedback without exposures; 2: exposures without `asked`
+VERSION = 3
 metadata = sa.MetaData()
 
 schema = sa.Table("whyrank_schema", metadata, sa.Column("version", sa.Integer, primary_key=True))
@@ -23,6 +24,7 @@ exposures = sa.Table(
     sa.Column("arm", sa.Text),
     sa.Column("options", sa.Text, nullable=False),  # JSON: what the request asked for beyond the defaults
     sa.Column("slate", sa.Text, nullable=False),  # JSON: a list of {i: item, e: explanation, p: propensity}, in order
+    sa.Column("asked", sa.Integer),  # reasons that were asked for, of each item; null: not known
 )
 events = sa.Table(
     "whyrank_event",
@@ -40,6 +42,14 @@ events = sa.Table(
     sa.Column("item", sa.Text),
     sa.Column("explanation", sa.Text),
     sa.Column("model", sa.Text),
+)
+erased = sa.Table(
+    "whyrank_erased",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("hash", sa.Text, nullable=False),  # of the user
+    sa.Column("mark", sa.Text, nullable=False),  # exposures with smaller ids must not be written any more
+    sa.Column("time", sa.BigInteger, nullable=False),
 )
 experiments = sa.Table(
     "whyrank_experiment",
@@ -101,7 +111,8 @@ study_answers = sa.Table(
 
 
 def migrate(connection: sa.Connection) -> None:
-    """Make all tables in the caller's transaction; feedback of version 0.1 becomes events."""
+    """Make all tables in the caller's transaction; feedback of version 0.1 becomes events, and exposures of version 2
+    get the length that was asked for."""
     there = set(sa.inspect(connection).get_table_names())
     found = connection.scalar(sa.select(sa.func.max(schema.c.version))) if schema.name in there else None
     if found is not None and found > VERSION:
@@ -111,6 +122,9 @@ def migrate(connection: sa.Connection) -> None:
         if "whyrank_feedback" in there:
             _from_first(connection)
         connection.execute(schema.insert(), {"version": VERSION})
+    elif found < VERSION:
+        _from_second(connection)
+        connection.execute(schema.update().values(version=VERSION))
 
 
 def _from_first(connection: sa.Connection) -> None:
@@ -122,3 +136,13 @@ def _from_first(connection: sa.Connection) -> None:
     copied = f'SELECT "key", {at}, {columns}, "rank", 1.0 FROM whyrank_feedback ORDER BY number'
     connection.execute(sa.text(f'INSERT INTO whyrank_event ("key", time, {columns}, position, value) {copied}'))
     connection.execute(sa.text("DROP TABLE whyrank_feedback"))
+
+
+def _from_second(connection: sa.Connection) -> None:
+    """Add how many reasons were asked for, which was among the options."""
+    connection.execute(sa.text("ALTER TABLE whyrank_exposure ADD COLUMN asked INTEGER"))
+    n, reasons = (f"CAST(CAST(options AS json) ->> '{name}' AS INTEGER)" for name in ("n", "reasons"))
+    if connection.dialect.name == "sqlite":
+        n, reasons = (f"json_extract(options, '$.{name}')" for name in ("n", "reasons"))
+    found = f"CASE route WHEN 'recommend' THEN {reasons} ELSE {n} END"
+    connection.execute(sa.text(f"UPDATE whyrank_exposure SET asked = {found}"))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -13,6 +11,8 @@ from typing import NamedTuple, Protocol
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from whyrank.online.erased import ErasedUsers
+from whyrank.online.exposure import Exposure
 from whyrank.online.store import Store, first_line
 from whyrank.online.tables import exposures
 
@@ -21,21 +21,6 @@ BATCH = 1000  # rows of one transaction
 GATHER = 0.1  # seconds in which further exposures may join those that nobody waits for
 AGAIN = 1.0  # seconds until a store that failed is tried again
 PASSING = (sa.exc.OperationalError, sa.exc.TimeoutError, sa.exc.InterfaceError)  # a lock, a full disk, no server
-
-
-class Exposure(NamedTuple):
-    """A list of reasons as it was shown to somebody, with the columns of its table."""
-
-    id: str
-    time: int
-    user: str
-    route: str
-    served: str
-    model: str
-    experiment: str | None
-    arm: str | None
-    options: str
-    slate: str
 
 
 class QueueFull(Exception):  # noqa: N818 - an answer of the API, not a failure of it
@@ -55,7 +40,7 @@ class Writer:
 
     `put` returns at once. With `durable=True` its future is done when the exposure is on disk, and fails where it could
     not be written. Other exposures are tried again until the store works; those that were only queued when a process is
-    killed are lost.
+    killed are lost. Those of a user who was erased meanwhile are dropped.
     """
 
     def __init__(self, store: Store, counts: Counts, say: Callable[[str], None] = lambda text: None) -> None:
@@ -63,6 +48,7 @@ class Writer:
         on_postgres = store.engine.dialect.name == "postgresql"
         insert = postgresql.insert(exposures) if on_postgres else sqlite.insert(exposures)
         self._insert = insert.on_conflict_do_nothing(index_elements=["id"])
+        self._erased = ErasedUsers()
         self._queue: deque[Put] = deque()
         self._queued = self._urgent = 0  # exposures, and of the puts those that somebody waits for
         self._ending = self._busy = False
@@ -134,11 +120,13 @@ class Writer:
         return batch
 
     def _write(self, batch: list[Put]) -> None:
-        rows = [each._asdict() for put in batch for each in put.exposures]
+        rows = [each for put in batch for each in put.exposures]
         try:
             if rows:
                 with self._store.writing() as connection:
-                    connection.execute(self._insert, rows)
+                    left = self._erased.left(connection, rows)
+                    if left:
+                        connection.execute(self._insert, [each._asdict() for each in left])
         except Exception as error:  # whatever it is, the thread must go on
             self._failed(batch, error)
             return
@@ -178,8 +166,3 @@ class Put(NamedTuple):
             self.future.set_result(None)
         else:
             self.future.set_exception(error)
-
-
-def new_id() -> str:
-    """An id that nobody else has and nobody can guess; later ones are larger."""
-    return f"{time.time_ns() // 1_000_000:012x}{os.urandom(10).hex()}"

@@ -119,7 +119,8 @@ def explain_file(
     check_paths(output, pairs, lists=shown.quotes)
 
     def make(some: pl.DataFrame, first: int) -> pl.DataFrame:
-        found = explain(model, some, options, n, templates=shown.templates, threads=threads, first=first)
+        places = np.arange(first, first + len(some), dtype=np.uint64)  # a pair that comes twice is drawn twice
+        found = explain(model, some, options, n, templates=shown.templates, threads=threads, places=places)
         return _with_titles(table(found, quotes=shown.quotes, sentences=shown.sentences), shown.titles)
 
     with parts_of(output, fingerprint(model, pairs, n, options, shown)) as parts:
@@ -223,7 +224,8 @@ def _items_of(
     if how_many == 0:
         return about
     pairs = (about["user"], ids)
-    lists = ranked_known(model, numbers[row], items, how_many, options, threads, first)
+    places = np.arange(first, first + len(row), dtype=np.uint64)
+    lists = ranked_known(model, numbers[row], items, how_many, options, threads, places)
     found = explained(model, pairs, (numbers[row], items), lists, options, templates=shown.templates)
     listed = table(found, quotes=shown.quotes, sentences=shown.sentences)
     sizes = np.maximum(np.diff(found.starts), 1)

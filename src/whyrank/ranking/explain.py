@@ -19,7 +19,7 @@ from whyrank.kernels import columns
 from whyrank.ranking.evidence import EvidenceColumns, evidence
 from whyrank.ranking.form import Bonus, Floats, Numbers, given_mu
 from whyrank.ranking.options import Options
-from whyrank.ranking.rank import Ranked, Ranker, fallback_of, rank, user_numbers
+from whyrank.ranking.rank import Places, Ranked, Ranker, fallback_of, pair_places, rank, user_numbers
 from whyrank.ranking.sentences import Templates, default_templates, write_sentences
 
 Pairs: TypeAlias = pl.DataFrame | Iterable[tuple[object, object]]
@@ -121,36 +121,45 @@ def explain(
     similar: bool = False,
     templates: Templates | None = None,
     threads: int | None = None,
-    first: int = 0,
+    places: Places | None = None,
 ) -> Explained:
     """The `n` best reasons of every pair, in columns.
 
     An unknown user is answered from the item and popularity, and marked (`fallbacks`); an unknown item is marked
     (`statuses`) and has no reasons, or raises UnknownId. `similar` counts what people say about similar items, too,
-    which takes longest. `first` as in `rank`.
+    which takes longest. Draws differ by `places`, as in `rank`; unless given, they depend on user and item alone.
     """
-    catalog, (user_ids, item_ids) = model.catalog_, pair_ids(pairs)
-    users = user_numbers(catalog, user_ids, options or Options())
+    catalog, options, (user_ids, item_ids) = model.catalog_, options or Options(), pair_ids(pairs)
+    users = user_numbers(catalog, user_ids, options)
     items = catalog.items.numbers(item_ids, missing="error" if on_unknown == "raise" else "negative")
+    if options.drawn and places is None:
+        places = pair_places(user_ids, item_ids)
     return explained(
         model,
         (user_ids, item_ids),
         (users, items),
-        ranked_known(model, users, items, n, options or Options(), threads, first),
-        options or Options(),
+        ranked_known(model, users, items, n, options, threads, places),
+        options,
         similar=similar,
         templates=templates,
     )
 
 
 def ranked_known(
-    model: Ranker, users: Numbers, items: Numbers, n: int, options: Options, threads: int | None, first: int = 0
+    model: Ranker,
+    users: Numbers,
+    items: Numbers,
+    n: int,
+    options: Options,
+    threads: int | None,
+    places: Places | None = None,
 ) -> Ranked:
     """As `rank`, but nothing for unknown items."""
     known = np.flatnonzero(items >= 0)
     if len(known) == len(items):
-        return rank(model, users, items, n, options, threads, first=first)
-    found = rank(model, users[known], items[known], n, options, threads, first=first)
+        return rank(model, users, items, n, options, threads, places=places)
+    left = None if places is None else places[known]
+    found = rank(model, users[known], items[known], n, options, threads, places=left)
     shape = (len(items), found.numbers.shape[1])
     numbers, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
     numbers[known], scores[known] = found.numbers, found.scores

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
 from typing import ClassVar, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -24,6 +25,7 @@ from whyrank.ranking.search import Search
 from whyrank.ranking.topics import groups_of
 
 Kept = TypeVar("Kept")
+Places = NDArray[np.uint64]
 CHUNK = 8192  # pairs whose queries and lists are in memory at once
 WHOLE = 1 << 22  # scores of whole pools that are in memory at once, for models that need them
 PLAIN = Options.plain()
@@ -89,6 +91,16 @@ def check_mu(model: object, mu: float | None) -> None:
         raise ParameterError(f"{type(model).__name__} has no mu; leave it out")
 
 
+def pair_places(users: Iterable[object], items: Iterable[object]) -> Places:
+    """Numbers by which draws of pairs differ: the same for the same user and item, whatever else is asked for.
+
+    >>> pair_places(["ann", "bob"], ["inn", "inn"])[1] == pair_places(["bob"], ["inn"])[0]
+    np.True_
+    """
+    names = (f"{user}\0{item}".encode() for user, item in zip(users, items, strict=True))
+    return np.array([int.from_bytes(blake2b(name, digest_size=8).digest(), "big") for name in names], np.uint64)
+
+
 def rank(
     model: Ranker,
     users: Numbers,
@@ -97,12 +109,12 @@ def rank(
     options: Options = PLAIN,
     threads: int | None = None,
     among: CSR | None = None,
-    first: int = 0,
+    places: Places | None = None,
 ) -> Ranked:
     """The `n` best explanations of every pair, exactly; memory grows with the answer, not with the pool.
 
-    `among` has a row of explanations per item and leaves only those of a pair's item, whatever the options say. `first`
-    is the number of the first pair where these are a part of more, so that no two parts draw alike.
+    `among` has a row of explanations per item and leaves only those of a pair's item, whatever the options say. `places`
+    are the numbers by which draws of pairs differ; unless given, those of the rows.
     """
     check_count(n)
     check_mu(model, options.mu)
@@ -113,14 +125,15 @@ def rank(
     whole = model.scores_n and narrowed
     chunk = max(1, min(CHUNK, WHOLE // len(model.catalog_.explanations))) if whole else CHUNK
     given = (allowed, boost, whole, threads, among)
+    places = np.arange(len(users), dtype=np.uint64) if places is None else places
     if len(users) <= chunk:
-        return _lists(model, users, items, n, options, *given, first)
+        return _lists(model, users, items, n, options, *given, places)
     shape = (len(users), n)
     chances = np.empty(shape, np.float64) if options.drawn else None
     ranked = Ranked(np.empty(shape, np.int32), np.empty(shape, np.float32), chances)
     for start in range(0, len(users), chunk):
         part = slice(start, start + chunk)
-        found = _lists(model, users[part], items[part], n, options, *given, first + start)
+        found = _lists(model, users[part], items[part], n, options, *given, places[part])
         ranked.numbers[part], ranked.scores[part] = found.numbers, found.scores
         if chances is not None:
             chances[part] = found.propensities
@@ -138,15 +151,15 @@ def _lists(
     whole: bool,
     threads: int | None,
     among: CSR | None,
-    first: int,
+    places: Places,
 ) -> Ranked:
-    """Lists by score, or drawn; `first` is the number of the first pair among all, by which draws differ."""
+    """Lists by score, or drawn; draws of pairs differ by `places`."""
     if not options.drawn:
         return Ranked(*_rank_chunk(model, users, items, n, options, allowed, boost, whole, threads, among))
     wanted = min(bounded(n), len(model.catalog_.explanations))
     best = _top(model, users, items, wanted, options, allowed, boost, whole, threads, among)
     numbers, scores = best
-    return Ranked(*draw_lists(numbers, scores, *drawing(model.catalog_, options), key_of(options.draw), first, n))
+    return Ranked(*draw_lists(numbers, scores, *drawing(model.catalog_, options), key_of(options.draw), places, n))
 
 
 def _boost(catalog: Catalog, options: Options) -> Floats | None:

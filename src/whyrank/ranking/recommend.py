@@ -26,6 +26,7 @@ from whyrank.ranking.rank import (
     fallback_of,
     grounded_candidates,
     item_queries,
+    pair_places,
     rank,
     rank_items,
     seen_by,
@@ -82,8 +83,9 @@ def recommend(
     found: list[list[Reason]] = [[] for _ in items]
     if how_many > 0:
         repeated = np.repeat(users, len(items))
-        lists = rank(model, repeated, items, how_many, options)
         named = ([str(user)] * len(ids), ids)
+        places = pair_places(*named) if options.drawn else None
+        lists = rank(model, repeated, items, how_many, options, places=places)
         found = reasons(explained(model, named, (repeated, items), lists, options, similar=True, templates=templates))
     fallback = fallback_of(options) if users[0] < 0 else None
     return [Recommendation(*each, fallback) for each in zip(ids, scores.tolist(), found, strict=True)]

@@ -16,8 +16,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from whyrank.online import ab
 from whyrank.online.assignment import NO_REASONS, Arm, Experiment
+from whyrank.online.exposure import Exposure, new_id
 from whyrank.online.store import WAIT, Store
-from whyrank.online.writer import Exposure, QueueFull, Writer, new_id
+from whyrank.online.writer import QueueFull, Writer
 from whyrank.ranking.options import Options
 from whyrank.service.answers import pairs_of
 from whyrank.service.problems import Problem, forbidden, store_busy, store_failed
@@ -127,14 +128,14 @@ class Exposing:
         given = sizes | {
             name: value for name in OPTION_NAMES if (value := getattr(asked.options, name)) != getattr(usual, name)
         }
-        options = to_json(given).decode()
+        options, length = to_json(given).decode(), body.reasons if asked.route == "recommend" else body.n
         named = document.get("experiment"), document.get("arm")
         anonymous = not body.personal and asked.arm is None
         made = []
         for part, user, slate in lists:
             part["exposure"] = new_id()
             head = (part["exposure"], now, "" if anonymous else user, asked.route, loaded.id, loaded.digest)
-            made.append(Exposure(*head, *named, options, to_json(slate).decode()))
+            made.append(Exposure(*head, *named, options, to_json(slate).decode(), length))
         return made
 
 

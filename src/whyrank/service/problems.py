@@ -46,6 +46,7 @@ TITLES = {
     "rate-limited": "Too many requests",
     "overloaded": "Overloaded",
     "store-failed": "Store failed",
+    "still-served": "Not erased from a model in service",
     "internal": "Internal error",
 }
 STATUSES = {
@@ -181,6 +182,12 @@ def store_failed() -> Problem:
 def store_busy() -> Problem:
     """Others wrote all the time."""
     return Problem("store-failed", 503, "the store is busy; try again", {"Retry-After": "10"})
+
+
+def still_served(model: str, why: str | None) -> Problem:
+    """A user was erased from a folder, and the model that was loaded from it before is still in service."""
+    detail = f"erased from the store and from the folders, but model {model} in memory still holds the user"
+    return Problem("still-served", 503, f"{detail}: {why or 'its folder was not loaded anew'}; repair it and ask again")
 
 
 async def _internal(request: Request, error: Exception) -> Response:

@@ -24,9 +24,7 @@ Make = Callable[[answers.Models, Any, Options], Answer]
 
 async def explain(state: State, asked: ExplainOne | ExplainMany, scopes: Sequence[str] = SCOPES) -> bytes:
     """The answer of POST /v1/explain; `scopes` are those of the key that asks."""
-    reply = await _reply(state, "explain", asked, answers.explain, scopes)
-    state.measures.pairs_of(asked.model or state.shelf.default.id).inc(len(answers.pairs_of(asked)))
-    return reply
+    return await _reply(state, "explain", asked, answers.explain, scopes)
 
 
 async def recommend(state: State, asked: RecommendRequest, scopes: Sequence[str] = SCOPES) -> bytes:
@@ -55,6 +53,8 @@ async def _reply(state: State, route: Route, body: Any, make: Make, scopes: Sequ
 def _made(state: State, asked: Asked, make: Make) -> tuple[bytes, Future[None] | None]:
     """The bytes of an answer, and what says that its exposures are on disk, if somebody waits for it."""
     document = make(asked.models, asked.body, asked.options).document
+    if asked.route == "explain":
+        state.measures.pairs_of(document["model"]).inc(len(document["results"]))
     waiting = state.exposing.shown(asked, document)
     return json_of(document), waiting
 

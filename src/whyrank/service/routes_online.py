@@ -20,7 +20,7 @@ from whyrank.online.results import results, trend
 from whyrank.online.working import read_shown
 from whyrank.service import answers
 from whyrank.service import schemas_online as ask
-from whyrank.service.problems import documented, json_of
+from whyrank.service.problems import documented, json_of, still_served
 from whyrank.service.routes import IdPath, answer, ranked
 from whyrank.service.state import State, state_of
 from whyrank.service.working import described, with_texts
@@ -148,6 +148,9 @@ async def forget_user(request: Request, id: IdPath) -> Response:
     stored = await state.writing(partial(erasure.erase, state.store, id))
     made = await anyio.to_thread.run_sync(partial(forget, id, models=sorted(folders)), limiter=state.threads)
     await anyio.to_thread.run_sync(state.shelf.refresh, limiter=state.threads)
+    for each in state.shelf.models.values():
+        if each.model.catalog_.users.numbers([id], missing="negative")[0] >= 0:
+            raise still_served(each.id, state.shelf.problems.get(each.id))
     return answer(replace(made, store=stored).as_dict())
 
 

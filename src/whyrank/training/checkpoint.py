@@ -103,6 +103,16 @@ def read_arrays(path: Path, mark: str) -> Arrays:
         raise _damaged(path, error) from error
 
 
+def is_of(path: Path, *decides: object) -> bool:
+    """Whether a file is a checkpoint of these data and settings; one of others has no part in this run."""
+    try:
+        with safe_open(path, "numpy") as file:
+            about = file.metadata() or {}
+    except (SafetensorError, OSError):
+        return False
+    return (about.get("format"), about.get("fingerprint")) == (FORMAT, fingerprint(*decides))
+
+
 def _names(arrays: Arrays) -> str:
     return fingerprint(sorted(arrays))
 
