@@ -62,17 +62,23 @@ class EvidenceColumns(NamedTuple):
 
 
 def evidence(
-    catalog: Catalog, users: Numbers, items: Numbers, explanations: Numbers, *, similar: bool = True
+    catalog: Catalog,
+    users: Numbers,
+    items: Numbers,
+    row: NDArray[np.int64],
+    explanations: Numbers,
+    *,
+    similar: bool = True,
 ) -> EvidenceColumns:
-    """Counts for aligned arrays of numbers; unknown users and items (-1) have none."""
+    """Counts for explanations of pairs, `row` says of which; unknown users and items (-1) have none."""
     people = catalog.people
     counts, entries, latest = counts_of_people(
-        *(users, items, explanations, *catalog.item_explanations, people.supporting, *catalog.user_explanations),
+        *(users, items, row, explanations, *catalog.item_explanations, people.supporting, *catalog.user_explanations),
         *(catalog.aspect, catalog.signs, *people.item_aspects, people.praising, people.blaming),
         *(*people.user_aspects, catalog.user_items.indptr, people.latest),
     )
     of_item, of_user, supporting, opposing, agreeing, mentions, user_aspect, user_items = counts
-    alike = _of_similar_items(catalog, items, explanations) if similar else None
+    alike = _of_similar_items(catalog, items[row], explanations) if similar else None
     said = (supporting, opposing, agreeing, mentions, user_aspect, user_items)
     return EvidenceColumns(of_item, alike, of_user, *said, latest, entries)
 

@@ -44,6 +44,7 @@ class Explained:
     evidence: EvidenceColumns
     options: Options
     templates: Templates
+    queries: Floats | None = None  # of the pairs, where they are at hand
 
     @property
     def catalog(self) -> Catalog:
@@ -52,8 +53,8 @@ class Explained:
     @cached_property
     def parts(self) -> dict[str, Floats]:
         """Whose part of each score is how large."""
-        mu = self.options.mu
-        return score_parts(self.model, self.users, self.items, self.row, self.explanation, self.score, mu)
+        reasons = (self.row, self.explanation, self.score)
+        return score_parts(self.model, self.users, self.items, *reasons, self.options.mu, self.queries)
 
     @property
     def polarity(self) -> NDArray[np.int8]:
@@ -185,9 +186,10 @@ def explained(
         explanation=found,
         score=scores,
         propensity=np.ones(len(row)) if ranked.propensities is None else ranked.propensities[row, rank - 1],
-        evidence=evidence(model.catalog_, users[row], items[row], found, similar=similar),
+        evidence=evidence(model.catalog_, users, items, row, found, similar=similar),
         options=options,
         templates=templates or default_templates(),
+        queries=ranked.queries,
     )
 
 
@@ -213,15 +215,18 @@ def score_parts(
     explanations: Numbers,
     scores: Floats,
     mu: float | None = None,
+    queries: Floats | None = None,
 ) -> dict[str, NDArray[np.float32]]:
     """Whose part of each score is how large: of the dot product block by block, of the bonus as the model divides it.
 
-    `row` says to which pair each explanation belongs. What is left over has the name "bonus".
+    `row` says to which pair each explanation belongs; `queries` are those of the pairs, if they are at hand. What is left over has the name "bonus".
     """
     weight, blocks = given_mu(mu), model.blocks()
     bonuses = model.bonus_parts(users, items, **weight)
     table = np.empty((len(blocks) + len(bonuses), len(row)), np.float32)
-    queries = np.ascontiguousarray(model.queries(users, items, **weight), np.float32)
+    if queries is None:
+        queries = model.queries(users, items, **weight)
+    queries = np.ascontiguousarray(queries, np.float32)
     widths = np.array([block.width for block in blocks], np.int64)
     columns.block_parts(queries, model.search().keys, row, explanations, widths, table)
     for part, bonus in zip(table[len(blocks) :], bonuses.values(), strict=True):
