@@ -115,17 +115,19 @@ def counts_of_people(
     own_counts: NDArray[np.int32],
     seen_indptr: NDArray[np.int64],
     latest: NDArray[np.int64],
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-    """Eight counts of each explanation of a pair (`row`: which user and item), where the last two stand among the entries of their relation, and
-    when that was last said (0: unknown, as where `latest` is empty).
+    found: NDArray[np.int32],
+    entries: NDArray[np.int64],
+    times: NDArray[np.int64],
+) -> None:
+    """Eight counts of each explanation of a pair (`row`: which user and item) into `found`; where item and explanation
+    stand among the entries of their relation; and when that was last said (0: unknown, as where `latest` is empty).
 
     In this order: records of the item, records of the user, people who say it about the item, who say the opposite
     about its aspect, who say as much about its aspect, who mention its aspect, items of which the user mentions it,
     items of the user. Unknown users and items (-1) have none. One call for what would take NumPy fifty.
     """
-    found = np.zeros((8, len(row)), np.int32)
-    entries, times = np.full(len(row), -1, np.int64), np.zeros(len(row), np.int64)
     for at in range(len(row)):
+        found[:, at], entries[at], times[at] = 0, -1, 0
         user, item, e = users[row[at]], items[row[at]], explanations[at]
         a = aspect[e]
         if item >= 0:
@@ -147,7 +149,6 @@ def counts_of_people(
             found[7, at] = seen_indptr[user + 1] - seen_indptr[user]
             if a >= 0:
                 found[6, at] = count_at(own_indptr, own_indices, own_counts, user, a)
-    return found, entries, times
 
 
 @kernel

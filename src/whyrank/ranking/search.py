@@ -48,6 +48,7 @@ FAR = 64  # blocks that queries go through if it is worth knowing the ceilings o
 CHOSEN = 4  # times as many as a list takes are looked at first, where not all of the best may be in it
 ENOUGH = 256  # queries that show whether it was
 NO_JOBS = np.empty((0, 3), np.int64)
+ONE_ROW = np.zeros(1, np.int64)
 NO_FLOORS = np.empty(0, np.float32)
 NO_BONUS = Bonus(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
 
@@ -269,7 +270,7 @@ class Search:
         if len(constants) == 0:
             return
         if alike:
-            yield constants[0].tobytes(), np.arange(len(constants))
+            yield constants[0].tobytes(), ONE_ROW if len(constants) == 1 else np.arange(len(constants))
             return
         distinct, inverse = np.unique(constants, axis=0, return_inverse=True)
         order = np.argsort(inverse.reshape(-1), kind="stable")
