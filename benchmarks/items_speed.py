@@ -3,6 +3,8 @@
     python benchmarks/items_speed.py                                   # 3,397 users, 7,333 items; both parts
     python benchmarks/items_speed.py --users 1000000 --items 100000 --peer-users 10000 --models bper-j profile-j
 
+    python benchmarks/items_speed.py --users 1000000 --items 100000 --folder FOLDER --only-fit   # then without it
+
 implicit gets our factors, so that both answer the same question; ratios are from one run, the first call of each is not
 counted. The command writes 10 items with 3 grounded reasons each, evidence on, sentences off.
 """
@@ -35,21 +37,32 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["bper-j"])
     parser.add_argument("--peer-users", type=int, default=None, help="users of the comparison; all unless given")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--folder", type=Path, help="keep models here for the next run")
+    parser.add_argument("--only-fit", action="store_true", help="fit models into the folder, measure nothing")
     chosen = parser.parse_args()
-    data = wr.simulate(
-        "tripadvisor",
-        users=chosen.users,
-        items=chosen.items,
-        explanations=chosen.explanations,
-        records=6 * chosen.users,
-        triplets=12 * chosen.users,
-    )
-    for name in chosen.models:
-        model = wr.MODELS[name](epochs=chosen.epochs if name != "profile-j" else min(chosen.epochs, 2)).fit(data)
-        beside_implicit(name, model, chosen.peer_users or chosen.users, chosen.repeat)
-        with tempfile.TemporaryDirectory() as folder:
-            model.save(Path(folder) / "model")
-            through_the_command_line(name, Path(folder))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = chosen.folder or Path(temporary)
+        for name in chosen.models:
+            saved = fitted(name, chosen, folder)
+            if not chosen.only_fit:
+                beside_implicit(name, wr.load(saved), chosen.peer_users or chosen.users, chosen.repeat)
+                through_the_command_line(name, saved, folder / "items.parquet")
+
+
+def fitted(name: str, chosen: argparse.Namespace, folder: Path) -> Path:
+    """The folder of a model of the sizes asked for, fitted unless it is there."""
+    saved = folder / f"{name}-{chosen.users}-{chosen.items}-{chosen.explanations}-{chosen.epochs}"
+    if not saved.is_dir():
+        data = wr.simulate(
+            "tripadvisor",
+            users=chosen.users,
+            items=chosen.items,
+            explanations=chosen.explanations,
+            records=6 * chosen.users,
+            triplets=12 * chosen.users,
+        )
+        wr.MODELS[name](epochs=chosen.epochs if name != "profile-j" else min(chosen.epochs, 2)).fit(data).save(saved)
+    return saved
 
 
 def beside_implicit(name: str, model: wr.Model, count: int, repeat: int) -> None:
@@ -79,10 +92,10 @@ def beside_implicit(name: str, model: wr.Model, count: int, repeat: int) -> None
     )
 
 
-def through_the_command_line(name: str, folder: Path) -> None:
+def through_the_command_line(name: str, model: Path, output: Path) -> None:
     """Print what `whyrank recommend MODEL --users all` takes in a process of its own."""
-    command = [sys.executable, "-m", "whyrank", "recommend", folder / "model", "--users", "all"]
-    command += ["-o", folder / "items.parquet", "-n", str(N), "--reasons", "3", "--no-sentences", "--json"]
+    command = [sys.executable, "-m", "whyrank", "recommend", model, "--users", "all"]
+    command += ["-o", output, "-n", str(N), "--reasons", "3", "--no-sentences", "--json"]
     begin = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     printed = process.stdout.read() if process.stdout else b""
@@ -95,7 +108,7 @@ def through_the_command_line(name: str, folder: Path) -> None:
         f"{name}: recommend --users all: {report['users']:,} users, {report['items']:,} items, "
         f"{report['reasons']:,} reasons in {seconds:.1f} s "
         f"({used.ru_utime + used.ru_stime:.1f} s of processors), peak {used.ru_maxrss / 1e6:.1f} GB, "
-        f"{(folder / 'items.parquet').stat().st_size / 1e6:.0f} MB",
+        f"{output.stat().st_size / 1e6:.0f} MB",
         flush=True,
     )
 

@@ -22,8 +22,9 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,7 +67,7 @@ async def only_rank(state: Any, asked: Any, scopes: object) -> bytes:
     model = state.shelf.default.model
     users, items = model.catalog_.users.numbers([asked.user]), model.catalog_.items.numbers([asked.item])
     rank(model, users, items, asked.n, options_of(asked), 1)
-    return await nothing(state, asked)
+    return await nothing(state, asked, scopes)
 
 
 def application() -> Any:
@@ -119,35 +120,50 @@ def serve(**given: Any) -> None:
     run(Settings(**given | {"models": tuple(given["models"])}), port=0, application="service_load:application")
 
 
-def start(
-    model: Path, workers: int, folder: Path, in_flight: int = 1024, source: Path | None = None
-) -> tuple[subprocess.Popen[str], str]:
-    """The service in a process of its own, and its address once all workers are up."""
-    store = f"sqlite:///{folder}/load{'-baseline' if source else ''}.db"
-    given = {"models": [str(model)], "store": store, "workers": workers, "rate": 0, "in_flight": in_flight}
+class Running(NamedTuple):
+    """A service in a process of its own, its address, and what it says."""
+
+    process: subprocess.Popen[str]
+    url: str
+    log: Path
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.wait(60)
+
+    def failed(self, what: str) -> SystemExit:
+        return SystemExit(f"{what}\n" + "\n".join(self.log.read_text().splitlines()[-15:]))
+
+
+def start(model: Path, workers: int, folder: Path, in_flight: int = 1024, source: Path | None = None) -> Running:
+    """The service, once all workers are up. It writes to a file: a pipe that nobody reads would stop it when full."""
+    name = "load-baseline" if source else "load"
+    given = {"models": [str(model)], "store": f"sqlite:///{folder}/{name}.db", "workers": workers, "rate": 0}
+    given["in_flight"] = in_flight
     code = f"import service_load\nif __name__ == '__main__': service_load.serve(**{given!r})"
-    command, environment = [sys.executable, "-c", code], environment_of(source)
-    process = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    log = folder / f"{name}.log"
+    with log.open("w") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], env=environment_of(source), text=True, stdout=subprocess.PIPE, stderr=said
+        )
     assert process.stdout is not None
-    assert process.stderr is not None
-    url, started = process.stdout.readline().strip(), 0
-    said = []
-    for line in process.stderr:
-        said.append(line)
-        started += "startup complete" in line
-        if started == workers:
-            return process, url + "v1/"
-    raise SystemExit("the service did not start:\n" + "".join(said[-5:]))
+    running = Running(process, process.stdout.readline().strip() + "v1/", log)
+    while log.read_text().count("startup complete") < workers:
+        if process.poll() is not None:
+            raise running.failed("the service did not start:")
+        time.sleep(0.1)
+    return running
 
 
-def load(url: str, bodies: Path, seconds: int, connections: int) -> dict[str, float]:
+def load(service: Running, route: str, bodies: Path, seconds: int, connections: int) -> dict[str, float]:
+    """What wrk says of a route: requests a second, how many, and times in milliseconds."""
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(LUA % bodies)
         script.flush()
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", script.name, url]
-        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", script.name]
+        text = subprocess.run([*command, service.url + route], capture_output=True, text=True, check=True).stdout
     if "Non-2xx" in text or "Socket errors" in text:
-        raise SystemExit(text)
+        raise service.failed(text)
     found = {name: re.search(rf"{name}\s+([\d.]+)(us|ms|s)", text) for name in ("50%", "99%")}
     unit = {"us": 1e-3, "ms": 1.0, "s": 1e3}
     rate, count = re.search(r"Requests/sec:\s+([\d.]+)", text), re.search(r"(\d+) requests in", text)
@@ -196,36 +212,34 @@ def _best(
     try:
         if old:
             running[", baseline"] = start(old, workers, folder, source=arguments.baseline)
-        for _, url in running.values():
-            load(url + "explain", bodies, 2, arguments.connections)  # the first requests touch cold pages
+        for service in running.values():
+            load(service, "explain", bodies, 2, arguments.connections)  # the first requests touch cold pages
         turns = [("nothing", ""), ("rank", ""), ("explain", ""), *([("explain", ", baseline")] if old else [])]
         best: dict[str, dict[str, float]] = {}
         for route, version in turns * arguments.repeats:
-            process, url = running[version]
-            answering = workers_of(process, workers)
+            answering = workers_of(running[version].process, workers)
             before = cpu_seconds(answering)
-            found = load(url + route, bodies, arguments.seconds, arguments.connections)
+            found = load(running[version], route, bodies, arguments.seconds, arguments.connections)
             found["cpu"] = (cpu_seconds(answering) - before) / found["count"] * 1e6
             kept = best.setdefault(route + version, dict(found))
             better = found if found["rate"] > kept["rate"] else kept
             best[route + version] = better | {"cpu": min(found["cpu"], kept["cpu"])}
         return best
     finally:
-        for process, _ in running.values():
-            process.terminate()
-            process.wait()
+        for service in running.values():
+            service.end()
 
 
 def memory(workers: int, folder: Path) -> None:
     model, bodies = prepare(126_696, folder)
-    process, url = start(model, workers, folder)
+    service = start(model, workers, folder)
     try:
-        load(url + "explain", bodies, 10, 16)
+        load(service, "explain", bodies, 10, 16)
         print(
             "| worker | resident MB | of that shared files MB | proportional MB | private MB |\n|---|---|---|---|---|"
         )
         total = 0.0
-        for child in workers_of(process, workers):
+        for child in workers_of(service.process, workers):
             text = Path(f"/proc/{child}/smaps_rollup").read_text()
             sizes = {n: int(v) / 1024 for n, v in re.findall(r"^(\w+):\s+(\d+) kB", text, re.MULTILINE)}
             private = sizes["Private_Clean"] + sizes["Private_Dirty"]
@@ -235,8 +249,7 @@ def memory(workers: int, folder: Path) -> None:
         size = sum(file.stat().st_size for file in model.rglob("*") if file.is_file()) / 2**20
         print(f"\nall workers together (proportional): {total:,.0f} MB; the model folder: {size:,.0f} MB")
     finally:
-        process.terminate()
-        process.wait()
+        service.end()
 
 
 def main() -> None:

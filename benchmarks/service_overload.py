@@ -145,18 +145,18 @@ def recovered(url: str, body: bytes, longest: float) -> float:
 def trial(arguments: argparse.Namespace, folder: Path) -> bool:
     model, file = prepare(arguments.pool, folder)
     bodies = file.read_bytes().splitlines()
-    process, url = service_load.start(model, arguments.workers, folder, in_flight=arguments.in_flight)
+    service = service_load.start(model, arguments.workers, folder, in_flight=arguments.in_flight)
+    process, url = service.process, service.url + "explain"
     try:
-        load(url + "explain", file, 3, FEW)
-        capacity = load(url + "explain", file, 5, FEW)["rate"]
+        load(service, "explain", file, 3, FEW)
+        capacity = load(service, "explain", file, 5, FEW)["rate"]
         pids, watch = workers_of(process, arguments.workers), list[float]()
         rate = arguments.times * capacity
-        seen = asyncio.run(overload(url + "explain", bodies, rate, arguments.seconds, watch, pids, arguments.slow))
-        back = recovered(url + "explain", bodies[0], arguments.recovery)
+        seen = asyncio.run(overload(url, bodies, rate, arguments.seconds, watch, pids, arguments.slow))
+        back = recovered(url, bodies[0], arguments.recovery)
         same = process.poll() is None and workers_of(process, arguments.workers) == pids
     finally:
-        process.terminate()
-        process.wait()
+        service.end()
     grown = max(watch) - watch[len(watch) // 10]
     waits = sorted(seen.waits) or [float("nan")]
     sent = Counter({name: n for name, n in seen.answers.items() if not name.startswith("not sent")})

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,15 +18,17 @@ from whyrank.data import Split
 from whyrank.data.once import OncePer, made_once
 from whyrank.errors import ParameterError
 from whyrank.kernels import columns
-from whyrank.kernels.evidence import Strength, evidence_of_sides, merged_evidence
+from whyrank.kernels.evidence import Strength, evidence_at, evidence_of_sides, merged_evidence
 from whyrank.models import POP, Model, base
 from whyrank.ranking import diversity, evidence
 from whyrank.ranking import rank as ranking
-from whyrank.ranking.explain import explain
+from whyrank.ranking.explain import bonus_of, explain
+from whyrank.ranking.form import Bonus
 from whyrank.ranking.options import Options
-from whyrank.ranking.reasons import documents, reasons
+from whyrank.ranking.reasons import reasons
 from whyrank.ranking.request import Candidates
 from whyrank.ranking.search import Search
+from whyrank.service.reason_documents import reason_documents
 
 
 @pytest.fixture(scope="module")
@@ -40,33 +43,33 @@ def test_lists_as_columns(lists: list[list[int]]) -> None:
         numbers[row, : len(each)] = each
     scores = np.arange(numbers.size, dtype=np.float32).reshape(numbers.shape)
     expected = [(r, c + 1, e, scores[r, c]) for r, each in enumerate(lists) for c, e in enumerate(each)]
-    found = columns.listed(numbers, scores)
-    assert list(zip(*(each.tolist() for each in found), strict=True)) == expected
+    found = [np.empty(numbers.size, kind) for kind in (np.int64, np.int32, np.int32, np.float32)]
+    assert columns.listed(numbers, scores, *found) == len(expected)
+    assert list(zip(*(each[: len(expected)].tolist() for each in found), strict=True)) == expected
 
 
 def test_parts_are_those_of_the_blocks_and_the_bonus() -> None:
     rng = np.random.default_rng(0)
     queries, keys = (rng.normal(size=(rows, 7)).astype(np.float32) for rows in (3, 20))
     row, explanations = np.array([0, 0, 2, 2, 2]), np.array([3, 19, 0, 3, 8], np.int32)
-    table = np.empty((3, 5), np.float32)
-    columns.block_parts(queries, keys, row, explanations, np.array([4, 3]), table)
-    products = queries[row] * keys[explanations]
-    np.testing.assert_allclose(table[0], products[:, :4].sum(1), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(table[1], products[:, 4:].sum(1), rtol=1e-5, atol=1e-6)
     indptr, bonus, values = np.array([0, 2, 2, 4]), np.array([3, 5, 0, 8], np.int32), np.arange(1, 5, dtype=np.float32)
+    table, rest = np.empty((3, 5), np.float32), np.empty(5, np.float32)
     columns.bonus_parts(indptr, bonus, values, row, explanations, table[2])
     assert table[2].tolist() == [1, 0, 3, 0, 4]
-    rest, matters = columns.rest_of(table.sum(0), table)
-    assert not matters
-    rest, matters = columns.rest_of(table.sum(0) + np.float32(0.5), table)
-    assert matters
-    np.testing.assert_allclose(rest, 0.5, atol=1e-5)
+    products = queries[row] * keys[explanations]
+    whole = products.sum(1) + table[2]
+    for left in (0.0, 0.5):
+        given_ = (queries, keys, row, explanations, np.array([4, 3]), whole + np.float32(left))
+        assert columns.parts_of(*given_, table, rest) is (left > 0)
+        np.testing.assert_allclose(table[0], products[:, :4].sum(1), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(table[1], products[:, 4:].sum(1), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(rest, left, atol=1e-5)
 
 
 def test_the_sides_of_evidence_are_evidence_without_the_other_side(model: Model) -> None:
     catalog, rng = model.catalog_, np.random.default_rng(0)
     users, items = rng.integers(-1, 40, 30).astype(np.int32), rng.integers(-1, 40, 30).astype(np.int32)
-    strengths = (Strength(rng.random(len(catalog.explanations)), 0.5, 1.0, 0.3), Strength(catalog.popularity * 0.1))
+    strengths = (*Strength(rng.random(len(catalog.explanations)), 0.5, 1.0, 0.3), *Strength(catalog.popularity * 0.1))
     given_ = (*catalog.user_explanations, *catalog.item_explanations, *strengths)
     nobody = np.full(30, -1, np.int32)
     for logs in (True, False):
@@ -74,22 +77,65 @@ def test_the_sides_of_evidence_are_evidence_without_the_other_side(model: Model)
         expected = merged_evidence(users, nobody, *given_, logs) + merged_evidence(nobody, items, *given_, logs)
         for found, wanted in zip(sides, expected, strict=True):
             np.testing.assert_array_equal(found, wanted)
+        row, explanations = (
+            np.repeat(np.arange(30), 20),
+            rng.integers(0, len(catalog.explanations), 600).astype(np.int32),
+        )
+        parts = np.empty((2, 600), np.float32)
+        evidence_at(users, items, row, explanations, *given_, logs, parts)
+        for part, side in zip(parts, (Bonus(*sides[:3]), Bonus(*sides[3:])), strict=True):
+            np.testing.assert_array_equal(part, bonus_of(side, row, explanations))
+        assert parts.any()
 
 
-@pytest.mark.parametrize("options", [Options(), Options.plain(), Options.plain(polarity="negative")])
+@pytest.mark.parametrize("options", [Options(), Options.plain(), Options(explore=1.0, draw=3)])
 def test_documents_are_reasons_as_dictionaries(model: Model, options: Options) -> None:
     users, items = model.catalog_.users.ids, model.catalog_.items.ids
     pairs = [(users[at], items[at]) for at in range(40)] + [("nobody", items[3]), (users[0], "nothing")]
     found = explain(model, pairs, options, 4, similar=True)
-    assert documents(found) == [[each.as_dict() for each in listed] for listed in reasons(found)]
-    assert any(documents(found))
+    made = msgspec.to_builtins(reason_documents(found, [0.5] * len(found.row)))
+    expected = [[each.as_dict() for each in listed] for listed in reasons(found)]
+    for each in (each for listed in expected for each in listed):
+        assert ("propensity" in each) == options.drawn
+        each |= {"sentiment": 0.5, "other_rank": None}
+    assert made == expected
+    assert any(made)
 
 
 def test_one_pair_alone_is_as_among_others(model: Model) -> None:
     pairs = list(zip(model.catalog_.users.ids[:40].to_list(), model.catalog_.items.ids[:40].to_list(), strict=True))
     for options in (Options(), Options.plain(), Options(specificity=0.3, support=1)):
-        together = documents(explain(model, pairs, options, 5))
-        assert together == [documents(explain(model, [pair], options, 5))[0] for pair in pairs]
+        together = reasons(explain(model, pairs, options, 5))
+        assert together == [reasons(explain(model, [pair], options, 5))[0] for pair in pairs]
+
+
+@pytest.mark.parametrize("kind", [wr.BPER, wr.COUNTS])
+def test_grounded_lists_in_one_call_are_those_of_several(split: Split, kind: type[Model], monkeypatch: Any) -> None:
+    fitted = kind(**({"factors": 4, "epochs": 2} if kind is wr.BPER else {})).fit(split)
+    catalog, rng = fitted.catalog_, np.random.default_rng(1)
+    users = rng.integers(-1, len(catalog.users), 300).astype(np.int32)
+    items = rng.integers(0, len(catalog.items), 300).astype(np.int32)
+    for options in (
+        Options(support=1, distinctive=1.0),
+        Options(support=1, distinctive=1.0, backing=0.0, polarity="any", per_aspect=0, consistent=False),
+        Options(specificity=0.5, support=1, per_aspect=2),
+    ):
+        for n in (1, 4, 30):
+            found = ranking.rank(fitted, users, items, n, options, 2)
+            assert found.queries is not None
+            with monkeypatch.context() as patch:
+                patch.setattr(ranking, "_backed", lambda *_: None)
+                expected = ranking.rank(fitted, users, items, n, options, 1)
+            np.testing.assert_array_equal(found.numbers, expected.numbers)
+            np.testing.assert_array_equal(found.scores, expected.scores)
+            assert (found.numbers[:, 0] >= 0).mean() > 0.5
+
+
+def test_what_a_search_refuses_is_refused_for_grounded_lists_too(split: Split) -> None:
+    fitted = wr.BPER(factors=4, epochs=2).fit(split)
+    fitted.item_factors_[0, 0] = np.nan
+    with pytest.raises(ParameterError, match="NaN"):
+        ranking.rank(fitted, np.zeros(1, np.int32), np.zeros(1, np.int32), 3, Options())
 
 
 def small_search() -> Search:

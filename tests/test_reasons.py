@@ -51,7 +51,8 @@ def test_similar_items_are_those_with_the_largest_jaccard_index(model: BPER, spl
     values[0] = -1
     best = np.sort(values)[::-1][: len(found)]
     assert np.allclose([values[other] for other in found], best)
-    counts = evidence(model.catalog_, np.array([-1], np.int32), np.array([0], np.int32), np.array([5], np.int32))
+    pair = (np.array([-1], np.int32), np.array([0], np.int32))
+    counts = evidence(model.catalog_, *pair, np.zeros(1, np.int64), np.array([5], np.int32))
     expected = sum(int(said.counts[said.indptr[o] : said.indptr[o + 1]][said.row(o) == 5].sum()) for o in found)
     assert counts.similar_items[0] == expected
     assert counts.user[0] == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.kernels import kernel
+from whyrank.kernels import inlined, kernel
 from whyrank.kernels.lookup import count_at, place_of
 
 
@@ -41,31 +41,60 @@ def backed(
     found = np.empty(room, np.int32)
     at = 0
     for row in range(len(items)):
-        item = items[row]
         starts[row] = at
-        if item >= 0:
-            for entry in range(indptr[item], indptr[item + 1]):
-                e = indices[entry]
-                if (len(allowed) and not allowed[e]) or standing[entry] > distinctive:
-                    continue
-                if supporting[entry] < support and people[item] >= 5 * support:
-                    continue
-                against = 0
-                if aspect[e] >= 0 and signs[e] != 0:
-                    place = place_of(aspect_indptr, aspect_indices, item, aspect[e])
-                    if place >= 0:
-                        against = blaming[place] if signs[e] > 0 else praising[place]
-                if supporting[entry] > backing * against:
-                    found[at] = e
-                    at += 1
+        if items[row] >= 0:
+            at = backed_of(
+                items[row], indptr, indices, supporting, aspect, signs, aspect_indptr, aspect_indices, praising,
+                blaming, people, standing, backing, support, distinctive, allowed, found, at,
+            )  # fmt: skip
         stops[row] = at
     return starts, stops, found[:at]
+
+
+@inlined
+def backed_of(
+    item: int,
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    supporting: NDArray[np.int32],
+    aspect: NDArray[np.int32],
+    signs: NDArray[np.int8],
+    aspect_indptr: NDArray[np.int64],
+    aspect_indices: NDArray[np.int32],
+    praising: NDArray[np.int32],
+    blaming: NDArray[np.int32],
+    people: NDArray[np.int64],
+    standing: NDArray[np.float32],
+    backing: float,
+    support: int,
+    distinctive: float,
+    allowed: NDArray[np.bool_],
+    found: NDArray[np.int32],
+    at: int,
+) -> int:
+    """Write what is backed of one item to `found` from `at` on; returns where it ends."""
+    for entry in range(indptr[item], indptr[item + 1]):
+        e = indices[entry]
+        if (len(allowed) and not allowed[e]) or standing[entry] > distinctive:
+            continue
+        if supporting[entry] < support and people[item] >= 5 * support:
+            continue
+        against = 0
+        if aspect[e] >= 0 and signs[e] != 0:
+            place = place_of(aspect_indptr, aspect_indices, item, aspect[e])
+            if place >= 0:
+                against = blaming[place] if signs[e] > 0 else praising[place]
+        if supporting[entry] > backing * against:
+            found[at] = e
+            at += 1
+    return at
 
 
 @kernel
 def counts_of_people(
     users: NDArray[np.int32],
     items: NDArray[np.int32],
+    row: NDArray[np.int64],
     explanations: NDArray[np.int32],
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
@@ -86,18 +115,20 @@ def counts_of_people(
     own_counts: NDArray[np.int32],
     seen_indptr: NDArray[np.int64],
     latest: NDArray[np.int64],
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-    """Eight counts of each (user, item, explanation), where the last two stand among the entries of their relation, and
-    when that was last said (0: unknown, as where `latest` is empty).
+    found: NDArray[np.int32],
+    entries: NDArray[np.int64],
+    times: NDArray[np.int64],
+) -> None:
+    """Eight counts of each explanation of a pair (`row`: which user and item) into `found`; where item and explanation
+    stand among the entries of their relation; and when that was last said (0: unknown, as where `latest` is empty).
 
     In this order: records of the item, records of the user, people who say it about the item, who say the opposite
     about its aspect, who say as much about its aspect, who mention its aspect, items of which the user mentions it,
     items of the user. Unknown users and items (-1) have none. One call for what would take NumPy fifty.
     """
-    found = np.zeros((8, len(users)), np.int32)
-    entries, times = np.full(len(users), -1, np.int64), np.zeros(len(users), np.int64)
-    for at in range(len(users)):
-        user, item, e = users[at], items[at], explanations[at]
+    for at in range(len(row)):
+        found[:, at], entries[at], times[at] = 0, -1, 0
+        user, item, e = users[row[at]], items[row[at]], explanations[at]
         a = aspect[e]
         if item >= 0:
             entry = place_of(indptr, indices, item, e)
@@ -118,7 +149,6 @@ def counts_of_people(
             found[7, at] = seen_indptr[user + 1] - seen_indptr[user]
             if a >= 0:
                 found[6, at] = count_at(own_indptr, own_indices, own_counts, user, a)
-    return found, entries, times
 
 
 @kernel

@@ -13,20 +13,18 @@ Rows = NDArray[np.int64]
 
 
 @kernel
-def listed(numbers: Numbers, scores: Floats) -> tuple[Rows, Numbers, Numbers, Floats]:
-    """Row, rank from 1, number and score of everything in lists (a row each) that end with -1."""
-    count = 0
-    for number in numbers.flat:
-        count += 1 if number >= 0 else 0
-    row, rank = np.empty(count, np.int64), np.empty(count, np.int32)
-    found, values = np.empty(count, np.int32), np.empty(count, np.float32)
+def listed(numbers: Numbers, scores: Floats, row: Rows, rank: Numbers, found: Numbers, values: Floats) -> int:
+    """Row, rank from 1, number and score of everything in lists (a row each) that end with -1; returns how many.
+
+    Into arrays that have room: to hand over an array that a kernel made takes as long as ten that it is given.
+    """
     at = 0
     for r in range(numbers.shape[0]):
         for c in range(numbers.shape[1]):
             if numbers[r, c] >= 0:
                 row[at], rank[at], found[at], values[at] = r, c + 1, numbers[r, c], scores[r, c]
                 at += 1
-    return row, rank, found, values
+    return at
 
 
 @kernel
@@ -50,10 +48,16 @@ def first_of_lists(rank: Numbers, own: Numbers, told: Numbers) -> NDArray[np.boo
 
 
 @kernel
-def block_parts(
-    queries: Floats, keys: Floats, row: Rows, explanations: Numbers, widths: NDArray[np.int64], parts: Floats
-) -> None:
-    """parts[b, k] = what block b of the columns adds to the dot product of query row[k] and key explanations[k]."""
+def parts_of(
+    queries: Floats, keys: Floats, row: Rows, explanations: Numbers, widths: NDArray[np.int64], scores: Floats,
+    parts: Floats, rest: Floats,
+) -> bool:  # fmt: skip
+    """parts[b, k] = what block b of the columns adds to the dot product of query row[k] and key explanations[k].
+
+    Rows of `parts` after those of the blocks hold other parts. `rest` is what all of them leave of scores; returns
+    whether that is more than rounding.
+    """
+    largest, most = np.float32(0), np.float32(0)
     for at in range(len(row)):
         start = 0
         for block in range(len(widths)):
@@ -62,6 +66,12 @@ def block_parts(
                 total += queries[row[at], j] * keys[explanations[at], j]
             parts[block, at] = total
             start += widths[block]
+        left = scores[at]
+        for part in range(len(parts)):
+            left -= parts[part, at]
+        rest[at] = left
+        largest, most = max(largest, abs(left)), max(most, abs(scores[at]))
+    return bool(largest > 1e-4 * (1 + most))
 
 
 @kernel
@@ -79,14 +89,3 @@ def bonus_parts(
             else:
                 high = middle
         part[at] = values[low] if low < end and bonus[low] == explanations[at] else np.float32(0)
-
-
-@kernel
-def rest_of(scores: Floats, parts: Floats) -> tuple[Floats, bool]:
-    """What parts leave of scores, and whether that is more than rounding."""
-    rest, largest, most = scores.copy(), np.float32(0), np.float32(0)
-    for at in range(len(scores)):
-        for part in range(len(parts)):
-            rest[at] -= parts[part, at]
-        largest, most = max(largest, abs(rest[at])), max(most, abs(scores[at]))
-    return rest, bool(largest > 1e-4 * (1 + most))

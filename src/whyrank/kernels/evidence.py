@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels import inlined, kernel
+from whyrank.kernels.lookup import place_of
 
 
 class Strength(NamedTuple):
@@ -44,13 +45,21 @@ def evidence_of_sides(
     item_indptr: NDArray[np.int64],
     item_indices: NDArray[np.int32],
     item_counts: NDArray[np.int32],
-    of_user: Strength,
-    of_item: Strength,
+    scale_of_user: NDArray[np.float64],
+    user_weight: float,
+    user_shift: float,
+    user_activity: float,
+    scale_of_item: NDArray[np.float64],
+    item_weight: float,
+    item_shift: float,
+    item_activity: float,
     logs: bool,
 ) -> tuple[
     NDArray[np.int64], NDArray[np.int32], NDArray[np.float32], NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]
 ]:
     """As `merged_evidence`, but apart: the sparse matrix of what the users' mentions add, then that of the items'."""
+    of_user = Strength(scale_of_user, user_weight, user_shift, user_activity)
+    of_item = Strength(scale_of_item, item_weight, item_shift, item_activity)
     return (
         *_evidence_of_rows(users, user_indptr, user_indices, user_counts, of_user, logs),
         *_evidence_of_rows(items, item_indptr, item_indices, item_counts, of_item, logs),
@@ -91,14 +100,23 @@ def merged_evidence(
     item_indptr: NDArray[np.int64],
     item_indices: NDArray[np.int32],
     item_counts: NDArray[np.int32],
-    of_user: Strength,
-    of_item: Strength,
+    scale_of_user: NDArray[np.float64],
+    user_weight: float,
+    user_shift: float,
+    user_activity: float,
+    scale_of_item: NDArray[np.float64],
+    item_weight: float,
+    item_shift: float,
+    item_activity: float,
     logs: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
     """Per pair, over E_u and E_i: what the user's mentions add plus what the item's do; with `logs`, log(1 + each).
 
     Answers a sparse matrix with one line per pair, explanations rising; -1 for a user or an item adds nothing.
+    Strengths come field by field: numba takes longer to recognize a named tuple than to do all this for one pair.
     """
+    of_user = Strength(scale_of_user, user_weight, user_shift, user_activity)
+    of_item = Strength(scale_of_item, item_weight, item_shift, item_activity)
     indptr = np.zeros(len(users) + 1, np.int64)
     for at in range(len(users)):
         u, i = users[at], items[at]
@@ -130,3 +148,45 @@ def merged_evidence(
             used += 1
         indptr[at + 1] = used
     return indptr, explanations[:used], values[:used]
+
+
+@kernel
+def evidence_at(
+    users: NDArray[np.int32],
+    items: NDArray[np.int32],
+    row: NDArray[np.int64],
+    explanations: NDArray[np.int32],
+    user_indptr: NDArray[np.int64],
+    user_indices: NDArray[np.int32],
+    user_counts: NDArray[np.int32],
+    item_indptr: NDArray[np.int64],
+    item_indices: NDArray[np.int32],
+    item_counts: NDArray[np.int32],
+    scale_of_user: NDArray[np.float64],
+    user_weight: float,
+    user_shift: float,
+    user_activity: float,
+    scale_of_item: NDArray[np.float64],
+    item_weight: float,
+    item_shift: float,
+    item_activity: float,
+    logs: bool,
+    parts: NDArray[np.float32],
+) -> None:
+    """What the user's mentions (parts[0]) and the item's (parts[1]) add to explanations of pairs (`row`: which)."""
+    of_user = Strength(scale_of_user, user_weight, user_shift, user_activity)
+    of_item = Strength(scale_of_item, item_weight, item_shift, item_activity)
+    before, user_scale, item_scale = -1, 0.0, 0.0
+    for at in range(len(row)):
+        u, i, e = users[row[at]], items[row[at]], explanations[at]
+        if row[at] != before:
+            before = row[at]
+            user_scale = _row_scale(u, user_indptr, user_counts, of_user) if u >= 0 else 0.0
+            item_scale = _row_scale(i, item_indptr, item_counts, of_item) if i >= 0 else 0.0
+        parts[0, at], parts[1, at] = 0.0, 0.0
+        mine = place_of(user_indptr, user_indices, u, e) if u >= 0 else -1
+        theirs = place_of(item_indptr, item_indices, i, e) if i >= 0 else -1
+        if mine >= 0:
+            parts[0, at] = _amount(user_counts[mine], of_user.of_explanation[e], user_scale, logs)
+        if theirs >= 0:
+            parts[1, at] = _amount(item_counts[theirs], of_item.of_explanation[e], item_scale, logs)

@@ -75,7 +75,7 @@ class Best(NamedTuple):
 
 
 @inlined
-def _find(values: Numbers, low: int, high: int, value: int) -> int:
+def find(values: Numbers, low: int, high: int, value: int) -> int:
     """Position of a value in a sorted stretch, -1 if it is not there."""
     end = high
     while low < high:
@@ -208,7 +208,7 @@ def judge(
         e = found[at]
         score = base[e] + dot(query, k * width, keys, e * width, width)
         entries[good] = entry_of(score, tie_ranks[e])
-        good += score >= floor and score > -np.inf and (low == high or _find(bonus, low, high, e) < 0)
+        good += score >= floor and score > -np.inf and (low == high or find(bonus, low, high, e) < 0)
     offer_all(heap, sizes, k, entries, good)
 
 
@@ -344,7 +344,7 @@ def search_given(
         for at in range(starts[row], stops[row]):
             e = given[at]
             score = base[e] + dot(query, 0, keys, e * width, width)
-            found = _find(bonus, low, high, e)
+            found = find(bonus, low, high, e)
             if found >= 0:
                 score += values[found]
             if score >= floor and score > -np.inf:

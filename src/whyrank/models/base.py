@@ -23,7 +23,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import feed_ids
 from whyrank.errors import ArtifactError, DataError, NotFitted, ParameterError
 from whyrank.models import parameters
-from whyrank.ranking.form import Block, Bonus, Floats, Numbers
+from whyrank.ranking.form import Block, Bonus, Floats, Numbers, Rows
 from whyrank.ranking.options import Options
 from whyrank.ranking.prepare import prepared
 from whyrank.ranking.search import Search
@@ -94,6 +94,12 @@ class Model:
 
     def bonus_parts(self, users: Numbers, items: Numbers, mu: float | None = None) -> Mapping[str, Bonus]:
         """What of the bonus is the user's and what is the item's, where that can be told."""
+        return {}
+
+    def bonus_at(
+        self, users: Numbers, items: Numbers, row: Rows, explanations: Numbers, mu: float | None = None
+    ) -> Mapping[str, Floats]:
+        """`bonus_parts` of some explanations alone; `row` says to which pair each belongs."""
         return {}
 
     def blocks(self) -> tuple[Block, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,11 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.split import Method, split_records
 from whyrank.data.triplets import Triplets
-from whyrank.kernels.evidence import Strength, evidence_of_sides, merged_evidence
+from whyrank.kernels.evidence import Strength, evidence_at, evidence_of_sides, merged_evidence
 from whyrank.kernels.metrics import hits
 from whyrank.models.base import Model, Shape
 from whyrank.models.parameters import parameter
-from whyrank.ranking.form import Block, Bonus, Floats, Numbers
+from whyrank.ranking.form import Block, Bonus, Floats, Numbers, Rows
 from whyrank.ranking.rank import rank
 from whyrank.training import Run
 
@@ -70,13 +70,23 @@ class EvidenceModel(Model):
         return self.catalog_.user_explanations
 
     def bonus(self, users: Numbers, items: Numbers, n: int, mu: float | None = None) -> Bonus:
-        relations = (*self.said(), *self.catalog_.item_explanations)
-        return Bonus(*merged_evidence(users, items, *relations, *self.strengths(mu), self.logs))
+        return Bonus(*merged_evidence(users, items, *self._relations(mu)))
 
     def bonus_parts(self, users: Numbers, items: Numbers, mu: float | None = None) -> dict[str, Bonus]:
-        relations = (*self.said(), *self.catalog_.item_explanations)
-        sides = evidence_of_sides(users, items, *relations, *self.strengths(mu), self.logs)
+        sides = evidence_of_sides(users, items, *self._relations(mu))
         return {"user": Bonus(*sides[:3]), "item": Bonus(*sides[3:])}
+
+    def bonus_at(
+        self, users: Numbers, items: Numbers, row: Rows, explanations: Numbers, mu: float | None = None
+    ) -> dict[str, Floats]:
+        parts = np.empty((2, len(row)), np.float32)
+        evidence_at(users, items, row, explanations, *self._relations(mu), parts)
+        return {"user": parts[0], "item": parts[1]}
+
+    def _relations(self, mu: float | None) -> tuple[Any, ...]:
+        """What kernels look at for a bonus."""
+        of_user, of_item = self.strengths(mu)
+        return *self.said(), *self.catalog_.item_explanations, *of_user, *of_item, self.logs
 
 
 @dataclass(kw_only=True, eq=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,43 +39,59 @@ class Evidence:
         return {name: getattr(self, name) for name in Evidence.__slots__}
 
 
-class EvidenceColumns(NamedTuple):
+COUNTS = ("item", "user", "supporting", "opposing", "agreeing", "mentions", "user_aspect", "user_items")
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceColumns:
     """Evidence of many (user, item, explanation) at once; 0 in `latest` is unknown."""
 
-    item: NDArray[np.int32]
+    counts: NDArray[np.int32]  # a row for each name in `COUNTS`
     similar_items: NDArray[np.int32] | None
-    user: NDArray[np.int32]
-    supporting: NDArray[np.int32]
-    opposing: NDArray[np.int32]
-    agreeing: NDArray[np.int32]
-    mentions: NDArray[np.int32]
-    user_aspect: NDArray[np.int32]
-    user_items: NDArray[np.int32]  # how many items the user has records of
     latest: NDArray[np.int64]
     entries: NDArray[np.int64]  # where (item, explanation) stands in the relation, -1 where nobody says it
 
+    def __getattr__(self, name: str) -> NDArray[np.int32]:
+        """A row of the counts by its name."""
+        if name not in COUNTS:
+            raise AttributeError(name)
+        return self.counts[COUNTS.index(name)]
+
+    @cached_property
+    def listed(self) -> list[list[int]]:
+        """The counts as numbers of Python."""
+        return self.counts.tolist()
+
     def rows(self) -> Iterator[tuple[int | None, ...]]:
         """One by one, as the fields of `Evidence`."""
-        similar = [None] * len(self.item) if self.similar_items is None else self.similar_items.tolist()
-        counts = (self.user, self.supporting, self.opposing, self.agreeing, self.mentions, self.user_aspect)
-        latest = [time or None for time in self.latest.tolist()]
-        return zip(self.item.tolist(), similar, *(each.tolist() for each in counts), latest, strict=True)
+        item, user, *others, _ = self.listed
+        similar = repeat(None) if self.similar_items is None else self.similar_items.tolist()
+        return zip(item, similar, user, *others, [time or None for time in self.latest.tolist()], strict=False)
 
 
 def evidence(
-    catalog: Catalog, users: Numbers, items: Numbers, explanations: Numbers, *, similar: bool = True
+    catalog: Catalog,
+    users: Numbers,
+    items: Numbers,
+    row: NDArray[np.int64],
+    explanations: Numbers,
+    *,
+    similar: bool = True,
 ) -> EvidenceColumns:
-    """Counts for aligned arrays of numbers; unknown users and items (-1) have none."""
-    people = catalog.people
-    counts, entries, latest = counts_of_people(
-        *(users, items, explanations, *catalog.item_explanations, people.supporting, *catalog.user_explanations),
-        *(catalog.aspect, catalog.signs, *people.item_aspects, people.praising, people.blaming),
-        *(*people.user_aspects, catalog.user_items.indptr, people.latest),
+    """Counts for explanations of pairs, `row` says of which; unknown users and items (-1) have none."""
+    people, size = catalog.people, len(row)
+    counts, entries, latest = (
+        np.empty((len(COUNTS), size), np.int32),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
     )
-    of_item, of_user, supporting, opposing, agreeing, mentions, user_aspect, user_items = counts
-    alike = _of_similar_items(catalog, items, explanations) if similar else None
-    said = (supporting, opposing, agreeing, mentions, user_aspect, user_items)
-    return EvidenceColumns(of_item, alike, of_user, *said, latest, entries)
+    counts_of_people(
+        *(users, items, row, explanations, *catalog.item_explanations, people.supporting, *catalog.user_explanations),
+        *(catalog.aspect, catalog.signs, *people.item_aspects, people.praising, people.blaming),
+        *(*people.user_aspects, catalog.user_items.indptr, people.latest, counts, entries, latest),
+    )
+    alike = _of_similar_items(catalog, items[row], explanations) if similar else None
+    return EvidenceColumns(counts, alike, latest, entries)
 
 
 def similar_items(catalog: Catalog, items: Numbers) -> NDArray[np.int32]:

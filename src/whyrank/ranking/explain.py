@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ from whyrank.data.tables import as_table
 from whyrank.errors import DataError
 from whyrank.kernels import columns
 from whyrank.ranking.evidence import EvidenceColumns, evidence
-from whyrank.ranking.form import Bonus, Floats, Numbers, given_mu
+from whyrank.ranking.form import Block, Bonus, Floats, Numbers, given_mu
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import Places, Ranked, Ranker, fallback_of, pair_places, rank, user_numbers
 from whyrank.ranking.sentences import Templates, default_templates, write_sentences
@@ -40,10 +40,11 @@ class Explained:
     rank: NDArray[np.int32]
     explanation: Numbers
     score: Floats
-    propensity: NDArray[np.float64]  # the chance of a reason at its rank, given those above it; 1 where none is drawn
+    chances: NDArray[np.float64] | None  # of reasons at their ranks, list by list; None: nothing is drawn
     evidence: EvidenceColumns
     options: Options
     templates: Templates
+    queries: Floats | None = None  # of the pairs, where they are at hand
 
     @property
     def catalog(self) -> Catalog:
@@ -52,8 +53,13 @@ class Explained:
     @cached_property
     def parts(self) -> dict[str, Floats]:
         """Whose part of each score is how large."""
-        mu = self.options.mu
-        return score_parts(self.model, self.users, self.items, self.row, self.explanation, self.score, mu)
+        reasons = (self.row, self.explanation, self.score)
+        return score_parts(self.model, self.users, self.items, *reasons, self.options.mu, self.queries)
+
+    @property
+    def propensity(self) -> NDArray[np.float64]:
+        """The chance of each reason at its rank, given those above it; 1 where nothing is drawn."""
+        return np.ones(len(self.row)) if self.chances is None else self.chances[self.row, self.rank - 1]
 
     @property
     def polarity(self) -> NDArray[np.int8]:
@@ -181,8 +187,12 @@ def explained(
     templates: Templates | None = None,
 ) -> Explained:
     """Ranked explanations with their evidence."""
-    users, items = numbers
-    row, rank, found, scores = columns.listed(np.ascontiguousarray(ranked.numbers), np.ascontiguousarray(ranked.scores))
+    (users, items), size = numbers, ranked.numbers.size
+    row, rank, found = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
+    scores = np.empty(size, np.float32)
+    lists = (np.ascontiguousarray(ranked.numbers), np.ascontiguousarray(ranked.scores))
+    size = columns.listed(*lists, row, rank, found, scores)
+    row, rank, found, scores = row[:size], rank[:size], found[:size], scores[:size]
     return Explained(
         model=model,
         user_ids=ids[0],
@@ -193,10 +203,11 @@ def explained(
         rank=rank,
         explanation=found,
         score=scores,
-        propensity=np.ones(len(row)) if ranked.propensities is None else ranked.propensities[row, rank - 1],
-        evidence=evidence(model.catalog_, users[row], items[row], found, similar=similar),
+        chances=ranked.propensities,
+        evidence=evidence(model.catalog_, users, items, row, found, similar=similar),
         options=options,
         templates=templates or default_templates(),
+        queries=ranked.queries,
     )
 
 
@@ -222,24 +233,31 @@ def score_parts(
     explanations: Numbers,
     scores: Floats,
     mu: float | None = None,
+    queries: Floats | None = None,
 ) -> dict[str, NDArray[np.float32]]:
     """Whose part of each score is how large: of the dot product block by block, of the bonus as the model divides it.
 
-    `row` says to which pair each explanation belongs. What is left over has the name "bonus".
+    `row` says to which pair each explanation belongs; `queries` are those of the pairs, if they are at hand. What is
+    left over has the name "bonus".
     """
     weight, blocks = given_mu(mu), model.blocks()
-    bonuses = model.bonus_parts(users, items, **weight)
-    table = np.empty((len(blocks) + len(bonuses), len(row)), np.float32)
-    queries = np.ascontiguousarray(model.queries(users, items, **weight), np.float32)
-    widths = np.array([block.width for block in blocks], np.int64)
-    columns.block_parts(queries, model.search().keys, row, explanations, widths, table)
-    for part, bonus in zip(table[len(blocks) :], bonuses.values(), strict=True):
-        columns.bonus_parts(*bonus, row, explanations, part)
+    shares = model.bonus_at(users, items, row, explanations, **weight)
+    table, rest = np.empty((len(blocks) + len(shares), len(row)), np.float32), np.empty(len(row), np.float32)
+    for part, share in zip(table[len(blocks) :], shares.values(), strict=True):
+        part[:] = share
+    if queries is None:
+        queries = model.queries(users, items, **weight)
+    given = (np.ascontiguousarray(queries, np.float32), model.search().keys, row, explanations, _widths(blocks))
+    matters = columns.parts_of(*given, scores, table, rest)
     parts: dict[str, NDArray[np.float32]] = {}
-    for name, part in zip([*(block.name for block in blocks), *bonuses], table, strict=True):
+    for name, part in zip([*(block.name for block in blocks), *shares], table, strict=True):
         parts[name] = parts[name] + part if name in parts else part
-    rest, matters = columns.rest_of(scores, table)
     return parts | {"bonus": rest} if matters else parts
+
+
+@cache
+def _widths(blocks: tuple[Block, ...]) -> NDArray[np.int64]:
+    return np.array([block.width for block in blocks], np.int64)
 
 
 def bonus_of(bonus: Bonus, row: NDArray[np.int64], explanations: Numbers) -> NDArray[np.float32]:

@@ -12,6 +12,7 @@ from whyrank.kernels.lookup import weighed_sides
 
 Numbers = NDArray[np.int32]
 Floats = NDArray[np.float32]
+Rows = NDArray[np.int64]
 
 
 class Bonus(NamedTuple):
@@ -46,6 +47,10 @@ class Scorer(Protocol):
     def bonus(self, users: Numbers, items: Numbers, n: int, mu: float | None = None) -> Bonus | None: ...
 
     def bonus_parts(self, users: Numbers, items: Numbers, mu: float | None = None) -> Mapping[str, Bonus]: ...
+
+    def bonus_at(
+        self, users: Numbers, items: Numbers, row: Rows, explanations: Numbers, mu: float | None = None
+    ) -> Mapping[str, Floats]: ...
 
     def blocks(self) -> tuple[Block, ...]: ...
 

@@ -20,8 +20,8 @@ from whyrank.kernels.rng import key_of
 from whyrank.ranking.diversity import diversify
 from whyrank.ranking.form import Floats, Numbers, Scorer, given_mu
 from whyrank.ranking.options import Options
-from whyrank.ranking.request import Candidates
-from whyrank.ranking.search import Search
+from whyrank.ranking.request import Backed, Candidates
+from whyrank.ranking.search import CHOSEN, Search
 from whyrank.ranking.topics import groups_of
 
 Kept = TypeVar("Kept")
@@ -42,6 +42,7 @@ class Ranked(NamedTuple):
     scores: Floats
     # The chance of each at its position, given those above it; None: nothing was drawn, so that it is 1.
     propensities: NDArray[np.float64] | None = None
+    queries: Floats | None = None  # that were asked with, where they are at hand
 
 
 class Ranker(Scorer, Protocol):
@@ -155,11 +156,59 @@ def _lists(
 ) -> Ranked:
     """Lists by score, or drawn; draws of pairs differ by `places`."""
     if not options.drawn:
+        if options.grounded and among is None and not options.diversity:
+            found = _backed(model, users, items, n, options, allowed, boost, whole, threads)
+            if found is not None:
+                return found
         return Ranked(*_rank_chunk(model, users, items, n, options, allowed, boost, whole, threads, among))
     wanted = min(bounded(n), len(model.catalog_.explanations))
     best = _top(model, users, items, wanted, options, allowed, boost, whole, threads, among)
     numbers, scores = best
     return Ranked(*draw_lists(numbers, scores, *drawing(model.catalog_, options), key_of(options.draw), places, n))
+
+
+def _backed(
+    model: Ranker,
+    users: Numbers,
+    items: Numbers,
+    n: int,
+    options: Options,
+    allowed: NDArray[np.bool_] | None,
+    boost: Floats | None,
+    whole: bool,
+    threads: int | None,
+) -> Ranked | None:
+    """Grounded lists in one call, as `_rank_chunk` makes them in several; None where it says what is wrong."""
+    mu, pool = given_mu(options.mu), len(model.catalog_.explanations)
+    queries = model.queries(users, items, **mu)
+    bonus = model.bonus(users, items, pool if whole else CHOSEN * n, **mu)
+    rules = _rules(model.catalog_, options, allowed)
+    found = model.search().backed(queries, items, n, rules, bonus=bonus, boost=boost, threads=threads)
+    return None if found is None else Ranked(*found, queries=queries)
+
+
+def _rules(catalog: Catalog, options: Options, allowed: NDArray[np.bool_] | None) -> Backed:
+    """What the options say about what is backed, and about lists."""
+    said, people, chooses = catalog.item_explanations, catalog.people, len(catalog.aspects) > 0
+    return Backed(
+        said.indptr,
+        said.indices,
+        people.supporting,
+        catalog.aspect,
+        catalog.signs,
+        *people.item_aspects[:2],
+        people.praising,
+        people.blaming,
+        catalog.item_popularity,
+        catalog.standing,
+        float(options.backing),
+        int(options.support),
+        float(options.distinctive),
+        NO_MASK if allowed is None else allowed,
+        groups_of(catalog),
+        int(options.per_aspect) if chooses else 0,
+        bool(options.consistent) and chooses,
+    )
 
 
 def _boost(catalog: Catalog, options: Options) -> Floats | None:
@@ -257,12 +306,7 @@ def grounded_candidates(
     said = catalog.item_explanations
     if allowed is None and not options.backing and options.support <= 1 and options.distinctive >= 1:
         return Candidates.of_rows(said, items)
-    people = catalog.people
-    of_items = (said.indptr, said.indices, people.supporting, catalog.aspect, catalog.signs)
-    of_aspects = (*people.item_aspects[:2], people.praising, people.blaming)
-    mask = NO_MASK if allowed is None else allowed
-    limits = (float(options.backing), int(options.support), float(options.distinctive))
-    return Candidates(*backed(items, *of_items, *of_aspects, catalog.item_popularity, catalog.standing, *limits, mask))
+    return Candidates(*backed(items, *_rules(catalog, options, allowed)[:-3]))
 
 
 def _rank_chunk(
@@ -280,7 +324,7 @@ def _rank_chunk(
     """Ask for more until every list is full or nothing is left, where not all that rank high may be shown."""
     catalog = model.catalog_
     pool, chosen = len(catalog.explanations), len(catalog.aspects) > 0 and (options.per_aspect or options.consistent)
-    wanted = min(max(5 * n, 50) if options.diversity else 4 * n if chosen else n, pool)
+    wanted = min(max(5 * n, 50) if options.diversity else CHOSEN * n if chosen else n, pool)
     found = _top(model, users, items, wanted, options, allowed, boost, whole, threads, among)
     if not (options.diversity or chosen):
         return found

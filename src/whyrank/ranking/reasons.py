@@ -43,9 +43,13 @@ class Reason:
     polarity: int  # 1: speaks for the item, -1: against it, 0: neither, or unknown
     quotes: list[dict[str, object]]  # what people wrote: text, source, time; never who
     fallback: str | None  # unknown_user, not_personal: ranked by the item and popularity alone
+    propensity: float | None = None  # of a drawn list: the chance of this reason at its rank, given those above it
 
     def as_dict(self) -> dict[str, object]:
+        """All fields by name; `propensity` only where a list is drawn."""
         values: dict[str, object] = {name: getattr(self, name) for name in Reason.__slots__}
+        if self.propensity is None:
+            del values["propensity"]
         return values | {"evidence": self.evidence.as_dict()}
 
 
@@ -65,63 +69,23 @@ class Reasons(list[Reason]):
 def reasons(found: Explained) -> list[list[Reason]]:
     """Reasons as objects, pair by pair."""
     made: list[list[Reason]] = [[] for _ in found.users]
-    for row, rank, (id_, text, aspect, polarity), sentence, score, parts, counts, quotes, fallback in _rows(found):
-        said = (sentence, score, parts, Evidence(*counts))
-        made[row].append(Reason(rank, id_, text, *said, aspect, polarity, quotes, fallback))
-    return made
-
-
-def documents(found: Explained) -> list[list[dict[str, object]]]:
-    """Reasons as `Reason.as_dict` has them, pair by pair, without the objects."""
-    made: list[list[dict[str, object]]] = [[] for _ in found.users]
-    chances = iter(found.propensity.tolist()) if found.options.drawn else None
-    for row, rank, (id_, text, aspect, polarity), sentence, score, parts, counts, quotes, fallback in _rows(found):
-        item, similar_items, user, supporting, opposing, agreeing, mentions, user_aspect, latest = counts
-        evidence = {
-            "item": item,
-            "similar_items": similar_items,
-            "user": user,
-            "supporting": supporting,
-            "opposing": opposing,
-            "agreeing": agreeing,
-            "mentions": mentions,
-            "user_aspect": user_aspect,
-            "latest": latest,
-        }
-        reason = {
-            "rank": rank,
-            "explanation": id_,
-            "text": text,
-            "sentence": sentence,
-            "score": score,
-            "parts": parts,
-            "evidence": evidence,
-            "aspect": aspect,
-            "polarity": polarity,
-            "quotes": quotes,
-            "fallback": fallback,
-        }
-        if chances is not None:
-            reason["propensity"] = next(chances)
-        made[row].append(reason)
-    return made
-
-
-def _rows(found: Explained) -> Iterator[tuple[Any, ...]]:
-    """Reason by reason: the number of its pair, rank, what is shown of it, sentence, score, parts, counts of people,
-    quotes and fallback."""
-    shown, numbers, rows, fallbacks = (
-        found.catalog.shown,
-        found.explanation.tolist(),
-        found.row.tolist(),
-        found.fallbacks(),
-    )
     names = list(found.parts)
-    shares = zip(*(values.tolist() for values in found.parts.values()), strict=True) if names else [()] * len(numbers)
+    for row, rank, (id_, text, aspect, polarity), sentence, score, parts, counts, quotes, *rest in rows_of(found):
+        said = (sentence, score, dict(zip(names, parts, strict=True)), Evidence(*counts))
+        made[row].append(Reason(rank, id_, text, *said, aspect, polarity, quotes, *rest))
+    return made
+
+
+def rows_of(found: Explained) -> Iterator[tuple[Any, ...]]:
+    """Reason by reason: the number of its pair, rank, what is shown of it, sentence, score, parts in their order,
+    counts of people, quotes, fallback and propensity."""
+    rows, numbers = found.row.tolist(), found.explanation.tolist()
+    shown, fallbacks, parts = found.catalog.shown, found.fallbacks(), found.parts
+    shares = zip(*(values.tolist() for values in parts.values()), strict=True) if parts else [()] * len(numbers)
+    chances = [None] * len(rows) if found.chances is None else found.propensity.tolist()
     return zip(
         *(rows, found.rank.tolist(), [shown[number] for number in numbers], found.sentences(), found.score.tolist()),
-        [dict(zip(names, each, strict=True)) for each in shares],
-        *(found.evidence.rows(), found.quotes(), [fallbacks[row] for row in rows]),
+        *(shares, found.evidence.rows(), found.quotes(), [fallbacks[row] for row in rows], chances),
         strict=True,
     )
 

@@ -34,6 +34,29 @@ class Candidates(NamedTuple):
         return cls(starts, np.where(rows < 0, starts, relation.indptr[1:][known]), relation.indices)
 
 
+class Backed(NamedTuple):
+    """What people say about items, which of it is backed, and what a list takes of it, as kernels take it."""
+
+    indptr: NDArray[np.int64]
+    explanations: NDArray[np.int32]
+    supporting: NDArray[np.int32]
+    aspect: NDArray[np.int32]
+    signs: NDArray[np.int8]
+    aspect_indptr: NDArray[np.int64]
+    aspect_indices: NDArray[np.int32]
+    praising: NDArray[np.int32]
+    blaming: NDArray[np.int32]
+    people: NDArray[np.int64]
+    standing: NDArray[np.float32]
+    backing: float
+    support: int
+    distinctive: float
+    allowed: NDArray[np.bool_]  # empty: every one
+    groups: NDArray[np.int32]
+    per_aspect: int
+    consistent: bool
+
+
 class Request:
     """Queries with their norms, bonuses and floors, and a heap for each."""
 

@@ -19,12 +19,14 @@ from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
 from whyrank.kernels import layout as kernels
 from whyrank.kernels import sums, topn
+from whyrank.kernels.grounded import grounded_lists
 from whyrank.kernels.lanes import BLOCK
 from whyrank.ranking.ceilings import Ceilings
 from whyrank.ranking.form import Bonus
 from whyrank.ranking.layout import Keys, Layout, Share, View
 from whyrank.ranking.request import (
     LARGEST,
+    Backed,
     Candidates,
     Request,
     check_rows,
@@ -43,8 +45,10 @@ KEPT = 16  # base vectors kept for later calls
 LIKE_A_CELL = 128  # blocks whose order, for one cell, takes as long as a query
 CHUNK = 16_384  # queries that are looked up at once
 FAR = 64  # blocks that queries go through if it is worth knowing the ceilings of their parts
+CHOSEN = 4  # times as many as a list takes are looked at first, where not all of the best may be in it
 ENOUGH = 256  # queries that show whether it was
 NO_JOBS = np.empty((0, 3), np.int64)
+ONE_ROW = np.zeros(1, np.int64)
 NO_FLOORS = np.empty(0, np.float32)
 NO_BONUS = Bonus(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
 
@@ -150,6 +154,34 @@ class Search:
             self._through(request, self._view(constants, base, plain, request, rows), rows, threads)
         return request.answer()
 
+    def backed(
+        self,
+        queries: NDArray[np.float32],
+        items: NDArray[np.int32],
+        n: int,
+        rules: Backed,
+        *,
+        bonus: Bonus | None = None,
+        boost: NDArray[np.float32] | None = None,
+        threads: int | None = None,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
+        """Lists of `n` of what is backed about the item of each query; None where `top` would refuse what is given."""
+        keys, added = self._prepared, NO_BONUS if bonus is None else typed_bonus(bonus)
+        queries = np.ascontiguousarray(queries, np.float32)
+        constants = queries[:, keys.columns :]
+        alike = len(queries) == 1 or bool((constants == constants[:1]).all())
+        largest, shape = min(LARGEST, LARGEST / max(keys.longest, 1e-30)), (len(queries), n)
+        scores, numbers = np.empty(shape, np.float32), np.empty(shape, np.int32)
+        looked = n if not rules.per_aspect and not rules.consistent else CHOSEN * n
+        for part, rows in self._groups(queries, alike):
+            asked = (keys.padded, keys.shape, self._base(part, None, boost), self._ranks, self._by_rank, queries)
+            work = partial(
+                grounded_lists, *asked, largest, rows, *added, items, *rules, min(looked, len(self)), scores, numbers
+            )
+            if not all(_share(work, len(rows), threads=threads)):
+                return None
+        return numbers, scores
+
     def prepare(self, queries: NDArray[np.float32], *, threads: int | None = None) -> None:
         """Do now what a first call with queries like these would wait for; a few thousand of them show enough."""
         request = self._request(queries, USUAL)
@@ -238,7 +270,7 @@ class Search:
         if len(constants) == 0:
             return
         if alike:
-            yield constants[0].tobytes(), np.arange(len(constants))
+            yield constants[0].tobytes(), ONE_ROW if len(constants) == 1 else np.arange(len(constants))
             return
         distinct, inverse = np.unique(constants, axis=0, return_inverse=True)
         order = np.argsort(inverse.reshape(-1), kind="stable")

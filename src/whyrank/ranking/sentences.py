@@ -8,6 +8,7 @@ import string
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -206,13 +207,6 @@ def write_sentences(
     templates: Templates, catalog: Catalog, explanation: Numbers, rank: Numbers, evidence: EvidenceColumns
 ) -> list[str] | pl.Series:
     """A sentence for each reason; of many, those that are alike get the same one, which is written once."""
-    of_evidence = ("supporting", "opposing", "agreeing", "mentions", "user", "user_aspect", "user_items")
-    columns = (
-        explanation,
-        rank,
-        *(getattr(evidence, name) for name in of_evidence),
-        *_details(catalog, explanation, rank, evidence),
-    )
     known = templates.written.setdefault(catalog, {})
     if len(known) > KEPT:
         known.clear()
@@ -223,26 +217,40 @@ def write_sentences(
             sentence = known[Facts(*row)] = templates.sentence(catalog, Facts(*row))
         return sentence
 
-    sizes = [int(column.max(initial=0)) + 2 for column in columns] if len(explanation) > MANY else []
-    if not sizes or math.prod(sizes) > 1 << 62:
+    details = _details(catalog, explanation, rank, evidence)
+    if len(explanation) <= MANY:
+        _, user, *people, own, seen = evidence.listed
+        more = (repeat(-1), repeat(0)) if details is None else (each.tolist() for each in details)
+        rows = zip(explanation.tolist(), rank.tolist(), *people, user, own, seen, *more, strict=False)
+        return [written(row) for row in rows]
+    _, of_user, *of_people, aspect, items = evidence.counts
+    columns = [explanation, rank, *of_people, of_user, aspect, items]
+    columns += details or (np.full(len(explanation), -1, np.int32), np.zeros(len(explanation), np.int32))
+    sizes = [int(column.max(initial=0)) + 2 for column in columns]
+    if math.prod(sizes) > 1 << 62:
         return [written(row) for row in zip(*(each.tolist() for each in columns), strict=True)]
     packed = np.zeros(len(explanation), np.int64)
     for column, size in zip(columns, sizes, strict=True):
         packed = packed * size + column + 1  # no detail is -1
     _, first, place = np.unique(packed, return_index=True, return_inverse=True)
-    rows = zip(*(column[first].tolist() for column in columns), strict=True)
-    return pl.Series([written(row) for row in rows], dtype=pl.String).gather(place)
+    distinct = zip(*(column[first].tolist() for column in columns), strict=True)
+    return pl.Series([written(row) for row in distinct], dtype=pl.String).gather(place)
 
 
 def _details(
     catalog: Catalog, explanation: Numbers, rank: Numbers, evidence: EvidenceColumns
-) -> tuple[Numbers, Numbers]:
-    """What else people say about the aspect of plain praise and blame, and how many of them; each sense once a list."""
+) -> tuple[Numbers, Numbers] | None:
+    """What else people say about the aspect of plain praise and blame, and how many of them; each sense once a list.
+
+    None: nothing about any.
+    """
     if catalog.details is None:
-        return np.full(len(evidence.entries), -1, np.int32), np.zeros(len(evidence.entries), np.int32)
+        return None
     known, at = evidence.entries >= 0, np.maximum(evidence.entries, 0)
     detail, people = catalog.details
     detail, senses = np.where(known, detail[at], -1).astype(np.int32), groups_of(catalog)[2]
+    if not (detail >= 0).any():
+        return None
     fresh = first_of_lists(rank, senses[explanation], np.where(detail >= 0, senses[detail], -1))
     return np.where(fresh, detail, -1).astype(np.int32), np.where(known & fresh, people[at], 0).astype(np.int32)
 

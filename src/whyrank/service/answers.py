@@ -14,8 +14,8 @@ from whyrank.ranking.explain import Explained
 from whyrank.ranking.form import Floats, Numbers
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import fallback_of, rank_items, user_numbers
-from whyrank.ranking.reasons import documents
 from whyrank.service.problems import Problem
+from whyrank.service.reason_documents import ReasonDocument, reason_documents
 from whyrank.service.schemas import ExplainMany, ExplainOne, RankOptions, RecommendRequest
 from whyrank.service.shelf import Loaded
 
@@ -167,21 +167,17 @@ def _results(
     return results, found
 
 
-def reason_rows(chosen: Chosen, found: Explained) -> list[list[Document]]:
+def reason_rows(chosen: Chosen, found: Explained) -> list[list[ReasonDocument]]:
     """Reasons as JSON, pair by pair."""
-    sentiments, lists = iter(chosen.loaded.sentiments(found.explanation)), documents(found)
-    for reasons in lists:
-        for each in reasons:
-            each["sentiment"], each["other_rank"] = next(sentiments), None
-    return lists
+    return reason_documents(found, chosen.loaded.sentiments(found.explanation))
 
 
-def _mark(one: list[Document], two: list[Document]) -> None:
+def _mark(one: list[ReasonDocument], two: list[ReasonDocument]) -> None:
     """Tell every reason its rank in the other list."""
     for these, those in ((one, two), (two, one)):
-        ranks = {each["explanation"]: each["rank"] for each in those}
+        ranks = {each.explanation: each.rank for each in those}
         for each in these:
-            each["other_rank"] = ranks.get(each["explanation"])
+            each.other_rank = ranks.get(each.explanation)
 
 
 def titles_of(loaded: Loaded, items: Numbers) -> list[str | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from whyrank.ranking.explain import explained
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import fallback_of, user_numbers
@@ -48,7 +50,7 @@ def pairs(models: Models, asked: PairsRequest, options: Options) -> Answer:
                 "title": title,
                 "score": total,
                 "item_score": item_score,
-                "reason": {**reason, "rank": at},
+                "reason": structs.replace(reason, rank=at),
             }
             for at, (item, title, total, item_score, (reason,)) in enumerate(rows, 1)
         ],

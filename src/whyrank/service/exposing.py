@@ -22,6 +22,7 @@ from whyrank.online.writer import QueueFull, Writer
 from whyrank.ranking.options import Options
 from whyrank.service.answers import pairs_of
 from whyrank.service.problems import Problem, forbidden, store_busy, store_failed
+from whyrank.service.reason_documents import ReasonDocument
 from whyrank.service.schemas import options_of
 from whyrank.service.settings import Settings
 from whyrank.service.shelf import Loaded
@@ -154,8 +155,8 @@ def _slates(asked: Asked, document: dict[str, Any]) -> list[Listed]:
     return found
 
 
-def _entry(item: str, reason: dict[str, Any]) -> dict[str, object]:
-    return {"i": item, "e": reason["explanation"], "p": reason.get("propensity", 1.0)}
+def _entry(item: str, reason: ReasonDocument) -> dict[str, object]:
+    return {"i": item, "e": reason.explanation, "p": 1.0 if reason.propensity is msgspec.UNSET else reason.propensity}
 
 
 def _makes_pairs(arm: Arm, models: dict[str, Loaded]) -> bool:

@@ -22,7 +22,7 @@ from whyrank.ranking.explain import explain
 from whyrank.ranking.form import given_mu
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank_items
-from whyrank.ranking.reasons import documents
+from whyrank.ranking.reasons import reasons
 from whyrank.ranking.words import word_rows
 from whyrank.service.report import Report, report_files, shown_report
 
@@ -98,7 +98,7 @@ class Loaded:
         pair = [(self.model.catalog_.users.ids[0], self.model.catalog_.items.ids[0])]
         against, mu = Options(polarity="negative"), Options(mu=self.mu)
         for options in (Options(), against, mu, Options.plain(), Options.plain(specificity=0.1)):
-            documents(explain(self.model, pair, options, 1, threads=1))
+            reasons(explain(self.model, pair, options, 1, threads=1))
         if self.model.ranks_items:
             rank_items(self.model, zero, 1, 1)
 
