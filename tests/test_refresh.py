@@ -20,6 +20,7 @@ from whyrank.mining.mine import mine
 from whyrank.models import COUNTS, Model, load
 from whyrank.service import refresh as refreshing
 from whyrank.service.refresh import Recipe, refresh
+from whyrank.service.refresh_log import read_refreshes
 
 SAID = ("The bed was comfortable.", "The staff was friendly.", "The room was clean.", "The pool was warm.")
 
@@ -69,6 +70,8 @@ def test_new_reviews_are_taken_in_once_and_swapped_in(served: Path) -> None:
     assert "warm pool" in Path(str(found.report)).read_text(encoding="utf-8")
     assert refresh(served, [reviews]).outcome == "nothing new"
     assert len(list((served.parent / "current.refresh" / "runs").iterdir())) == 1
+    account = [(each["outcome"], each["digest"], each["gate"]) for each in read_refreshes(served)]
+    assert account == [("swapped", before, None), ("swapped", model.digest(), found.gate)]
 
 
 def test_a_worse_model_is_refused_and_tried_again_only_when_asked(
@@ -92,6 +95,7 @@ def test_a_worse_model_is_refused_and_tried_again_only_when_asked(
         main([*asked, "--again"])
     assert (leaving.value.code, calls) == (3, ["measured"])
     assert refresh(served, [served.parent / "reviews"]).outcome == "swapped"  # the same reviews, a better model
+    assert [each["outcome"] for each in read_refreshes(served)] == ["swapped", "refused", "swapped"]
 
 
 @pytest.mark.parametrize("where", ["mining", "fit", "swap", "account"])

@@ -63,6 +63,16 @@ experiments = sa.Table(
     sa.Column("planned", sa.BigInteger, nullable=False),  # lists for which intervals are narrowest
     sa.Column("arms", sa.Text, nullable=False),  # JSON
 )
+versions = sa.Table(
+    "whyrank_version",
+    metadata,
+    sa.Column("served", sa.Text, primary_key=True),  # the id of the model in the service
+    sa.Column("number", sa.Integer, primary_key=True),  # rises; two workers cannot both take one
+    sa.Column("time", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("problem", sa.Text),  # why a newer folder could not be loaded; null: it is served
+    sa.Column("about", sa.Text, nullable=False),  # JSON: kind, data, sizes, parameters, evaluation
+)
 studies = sa.Table(
     "whyrank_study",
     metadata,

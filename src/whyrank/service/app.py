@@ -7,7 +7,7 @@ import contextlib
 import gc
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 
 import anyio
@@ -23,6 +23,7 @@ from whyrank.parent import end_with_parent
 from whyrank.service import routes, routes_online, routes_study
 from whyrank.service.exposing import Exposing
 from whyrank.service.guard import Guard
+from whyrank.service.history import record
 from whyrank.service.measures import Measures
 from whyrank.service.pages import add_page
 from whyrank.service.problems import STORE_FAILED, ProblemDocument, add_handlers, documented
@@ -94,7 +95,10 @@ async def _life(app: FastAPI, settings: Settings, measures: Measures) -> AsyncIt
             writer = Writer(store, measures, lambda problem: log.error(STORE_FAILED, problem))
             state.exposing = Exposing(settings, store, writer)
             await _refresh_experiments(state)
-            state.models = await asyncio.to_thread(_shelf, settings, measures)
+            state.models = await asyncio.to_thread(_shelf, settings, partial(_reloaded, state))
+            for each in state.shelf.models.values():
+                with _told():
+                    await state.writing(partial(record, store, each))
             measures.models.set(len(state.shelf.models))
             state.cases = Cases(settings.split, settings.split_number) if settings.split else None
             if settings.reload_seconds:
@@ -147,10 +151,19 @@ def _told() -> Iterator[None]:
         log.error(STORE_FAILED, first_line(getattr(error, "orig", None) or error))
 
 
-def _shelf(settings: Settings, measures: Measures) -> Shelf:
+def _reloaded(state: State, id_: str, outcome: str) -> None:
+    """Count what came of a look at a model's folder, and put it into the history of the model."""
+    state.measures.reloaded(id_, outcome)
+    if outcome in ("loaded", "refused"):
+        problem = state.shelf.problems.get(id_) if outcome == "refused" else None
+        with _told():
+            record(state.store, state.shelf.models[id_], problem)
+
+
+def _shelf(settings: Settings, reloaded: Callable[[str, str], None]) -> Shelf:
     titles = read_named(settings.titles, "item", "title")
     aspects = read_named(settings.aspects, "id", "aspect")
-    return Shelf(named_folders(settings.models), titles, aspects, measures.reloaded)
+    return Shelf(named_folders(settings.models), titles, aspects, reloaded)
 
 
 def _add_operations(app: FastAPI) -> None:

@@ -13,6 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ from whyrank.evaluation.gate import compare_on
 from whyrank.mining import Mined, mine
 from whyrank.mining.drift import Drift, drift
 from whyrank.models import Model, load, parameters
+from whyrank.service.refresh_log import add_refresh
 from whyrank.training import Monitor, Run
 from whyrank.version import __version__
 
@@ -117,6 +119,7 @@ def refresh(
             outcome: Outcome = "refused"
         else:
             outcome = step.run(files, mined, monitors)
+            step.log(outcome, len(files))
             taken = {digest: file.name for digest, file in files.items()}
             _write(
                 work / STATE,
@@ -227,6 +230,24 @@ class _Step:
         rest = np.setdiff1d(np.arange(triplets.records), held_out)
         self.tell(f"fitting {chosen.id} to {len(rest):,} records, {len(held_out):,} held out")
         chosen.fit(triplets.take(rest), run=run).save(target)
+
+    def log(self, outcome: Outcome, files: int) -> None:
+        """Leave a line beside the model: the page shows it in the model's history."""
+        fitted = load(self.folder / "model")
+        catalog = fitted.catalog_
+        sizes = {name: len(getattr(catalog, name)) for name in ("users", "items", "explanations")}
+        about = {"digest": fitted.digest(), "kind": fitted.id, "data": fitted.data_digest_, "files": files}
+        add_refresh(
+            self.model,
+            {
+                "time": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+                "outcome": outcome,
+                "run": self.name,
+                **about,
+                "sizes": {**sizes, "triplets": int(catalog.popularity.sum()), "pairs": len(catalog.user_items.indices)},
+                "gate": json_object(self.folder / "gate.json") or None,
+            },
+        )
 
     def sweep(self) -> None:
         """Remove earlier runs: this one's pool holds all that they took in."""

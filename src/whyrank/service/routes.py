@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from whyrank.models import parameters
-from whyrank.service import answers, browse, reply
+from whyrank.service import answers, browse, history, reply
 from whyrank.service import items as item_pages
 from whyrank.service import schemas as ask
 from whyrank.service import schemas_catalog as out
@@ -102,6 +102,14 @@ def models(request: Request) -> Response:
     return answer({"default": shelf.default.id, "service": service, "models": listed})
 
 
+@router.get("/models/{id:path}/history", response_model=out.HistoryAnswer, responses=documented(404))
+async def versions(request: Request, id: IdPath, limit: Limit = 50) -> Response:
+    """Which versions of a model were served and when, how they differ, and why newer ones were refused."""
+    state, loaded = state_of(request), _loaded(request, id)
+    found = await state.reading(lambda: history.history(state.store, loaded, limit))
+    return answer({"model": loaded.id, "versions": found})
+
+
 @router.get("/users", response_model=out.UsersAnswer, responses=documented(404))
 def users(
     request: Request, query: Search = "", limit: Limit = 20, offset: Offset = 0, model: ModelQuery = None
@@ -172,14 +180,8 @@ def _model(loaded: Loaded, problem: str | None) -> dict[str, object]:
         "ranks_items": model.ranks_items,
         "mu": loaded.mu,
         "average_popularity": loaded.average_popularity,
-        "parameters": plain(parameters.values(model)),
-        "sizes": {
-            "users": len(catalog.users),
-            "items": len(catalog.items),
-            "explanations": len(catalog.explanations),
-            "triplets": int(catalog.popularity.sum()),
-            "pairs": len(catalog.user_items.indices),
-        },
+        "parameters": history.plain(parameters.values(model)),
+        "sizes": history.sizes(loaded),
         "sentiment": catalog.sentiment_source,
         "data": model.data_digest_,
         "version": __version__,
@@ -187,8 +189,3 @@ def _model(loaded: Loaded, problem: str | None) -> dict[str, object]:
         "problem": problem,
         "report": None if loaded.report is None else loaded.report.model_dump(),
     }
-
-
-def plain(values: dict[str, object]) -> dict[str, object]:
-    """Parameters that JSON can say."""
-    return {name: value for name, value in values.items() if isinstance(value, str | int | float | bool | None)}

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from whyrank.service.report import Report
+from whyrank.service.report import Evaluated, Report
 from whyrank.service.schemas import QuoteOut
 
 
@@ -40,6 +40,60 @@ class ModelOut(BaseModel):
     loaded: str
     problem: str | None = Field(description="why a newer folder was refused")
     report: Report | None
+
+
+class GateOut(BaseModel):
+    """A new model and the one in service on the same held-out records."""
+
+    metric: str
+    records: int
+    served: float
+    candidate: float
+    difference: float
+    interval: tuple[float | None, float | None] = Field(description="95% interval of the difference")
+    tolerance: float = Field(description="share of the served model's figure that may be lost")
+    passed: bool
+
+
+class RefreshEntry(BaseModel):
+    """A line of the log of `whyrank refresh`."""
+
+    time: str
+    outcome: Literal["swapped", "refused"]
+    digest: str
+    kind: str
+    data: str
+    sizes: dict[str, int] = {}
+    files: int = 0
+    gate: GateOut | None = None
+
+
+class VersionOut(BaseModel):
+    """A version of a model."""
+
+    outcome: Literal["served", "swapped", "refused", "not loaded"] = Field(
+        description="served: loaded by this service; swapped: put in place by a refresh, but never loaded here; "
+        "refused: a refresh found it worse; not loaded: its folder could not be read"
+    )
+    time: str
+    until: str | None = Field(description="when the next version was loaded")
+    digest: str | None = Field(description="as the log of exposures names the model")
+    kind: str | None
+    data: str | None
+    sizes: dict[str, int]
+    parameters: dict[str, object]
+    evaluation: Evaluated | None
+    gate: GateOut | None = Field(description="the comparison by which a refresh decided")
+    files: int | None = Field(description="new files of reviews that a refresh took in")
+    problem: str | None
+    changes: list[str] = Field(description="what is different from the version served before, in words")
+
+
+class HistoryAnswer(BaseModel):
+    """The versions of a model, the newest first."""
+
+    model: str
+    versions: list[VersionOut]
 
 
 class ServiceOut(BaseModel):
