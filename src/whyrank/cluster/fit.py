@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -10,9 +11,9 @@ from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.export import factors_of, write_model
 from whyrank.cluster.profile import fit_profile
 from whyrank.cluster.session import Cluster
-from whyrank.cluster.solver import ClusterJob
 from whyrank.cluster.store import Store
 from whyrank.cluster.training import train
+from whyrank.cluster.worker import Job
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError
 from whyrank.models import Model, parameters
@@ -20,6 +21,7 @@ from whyrank.models.factors import FactorModel
 from whyrank.models.profile import Profile
 from whyrank.training import Run
 from whyrank.training.passes import Pass
+from whyrank.training.shards import default_shards
 
 PARTS = 16  # files that a data set which fits one machine is cut into
 
@@ -47,9 +49,15 @@ def fit(
         return fit_profile(cluster, model, data, output, run, validation, whole)
     if not isinstance(model, FactorModel) or model.solver != "blocks":
         raise ParameterError(f"{model.id} with these settings does not train in blocks; leave out --ray")
-    tables = model.tables(data)  # type: ignore[arg-type]  # asks for sizes only
-    state = train(ClusterJob(cluster, data, tables, passes_of(model), model.settings()), run)
+    state = train(cluster, job_of(model, data), run)
     return write_model(cluster, model, data, factors_of(model, data, state), output)
+
+
+def job_of(model: FactorModel, data: Dataset) -> Job:
+    """What workers have to know of a fit."""
+    tables, passes = model.tables(data), passes_of(model)  # type: ignore[arg-type]  # asks for sizes only
+    shards = model.shards or default_shards(tables, passes, data.triplets)
+    return Job(data, tables, passes, replace(model.settings(), shards=shards))
 
 
 def passes_of(model: FactorModel) -> tuple[Pass, ...]:
