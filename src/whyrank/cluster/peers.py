@@ -6,6 +6,7 @@ secret of the run, which came to them through Ray.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import socket
@@ -73,10 +74,8 @@ class Peers:
         for outgoing in self._outgoing.values():
             outgoing.put(None)
         for each in self._sockets.values():
-            try:
+            with contextlib.suppress(OSError):  # the other end may have been quicker
                 each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # the other end was quicker
             each.close()
 
     def _start(self, work: Callable[..., None], *arguments: Any) -> None:
@@ -104,9 +103,7 @@ class Peers:
             self._sockets[peer] = plain
             self._changed.notify_all()
 
-    def _send_to(
-        self, to: socket.socket, outgoing: queue.SimpleQueue[tuple[Tag, NDArray[np.float32]] | None]
-    ) -> None:
+    def _send_to(self, to: socket.socket, outgoing: queue.SimpleQueue[tuple[Tag, NDArray[np.float32]] | None]) -> None:
         while (item := outgoing.get()) is not None:
             tag, array = item
             try:
@@ -135,6 +132,24 @@ class Peers:
         with self._changed:
             self._trouble = self._trouble or trouble
             self._changed.notify_all()
+
+
+class PeersTeam:
+    """All machines of a run, as softmax training knows them (`training.team`)."""
+
+    def __init__(self, peers: Peers, size: int) -> None:
+        self.peers, self.me, self.size, self._swaps = peers, peers.me, size, 0
+
+    def swap(self, mine: Sequence[NDArray[np.float32]]) -> list[NDArray[np.float32]]:
+        self._swaps += 1
+        tag = (self._swaps, 0, 0, 0)
+        others = [machine for machine in range(self.size) if machine != self.me]
+        for machine in others:
+            self.peers.send(machine, tag, mine[machine].reshape(1, -1))
+        found = list(mine)
+        for machine in others:
+            found[machine] = self.peers.receive(machine, tag).ravel()
+        return found
 
 
 def _fill(source: socket.socket, place: memoryview) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.cluster.dataset import Dataset, Side, changes, relation, stacked
-from whyrank.cluster.store import Arrays
 from whyrank.data.csr import CSR
 from whyrank.kernels.negatives import Known, known_of
 from whyrank.training.passes import Ints, Pass

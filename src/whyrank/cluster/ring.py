@@ -28,7 +28,12 @@ class Ring:
     """
 
     def __init__(
-        self, storage: Storage, passes: Sequence[Pass], owners: NDArray[np.int16], peers: Peers, rows: dict[str, Partition]
+        self,
+        storage: Storage,
+        passes: Sequence[Pass],
+        owners: NDArray[np.int16],
+        peers: Peers,
+        rows: dict[str, Partition],
     ) -> None:
         self.storage, self.passes, self.owners, self.peers, self.rows = storage, passes, owners, peers, rows
         mine = np.flatnonzero(owners == peers.me)
@@ -93,7 +98,8 @@ class Ring:
 
     def _move(self, index: int, name: str, there: NDArray[np.int16]) -> list[Callable[[], None]]:
         """Send rows of a table to where they are needed; the answers wait for those that come here."""
-        before, me, table, tag = self.where[name], self.peers.me, self.storage.whole(name), self._tag(index, ARRIVAL, name)
+        before, me, tag = self.where[name], self.peers.me, self._tag(index, ARRIVAL, name)
+        table = self.storage.whole(name)
         if before is None:
             return []
         others = [machine for machine in range(int(self.owners.max()) + 1) if machine != me]

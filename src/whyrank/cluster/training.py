@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.cluster.loss import ClusterLoss
-from whyrank.cluster.session import LOSSES, Cluster, Handle, Lost, Machine
+from whyrank.cluster.session import Cluster, Machine
 from whyrank.cluster.worker import ClusterState, Job, Worker
+from whyrank.cluster.workers import InStore, Workers
 from whyrank.errors import ArtifactError
 from whyrank.training import Run
-from whyrank.training.checkpoint import Arrays, Checkpoint, fingerprint, require_reachable
+from whyrank.training.checkpoint import Arrays, fingerprint, require_reachable
 from whyrank.training.factors import LARGEST, diverged
 from whyrank.training.loop import Trained, Trainer, run_epochs
 
@@ -31,10 +31,10 @@ def train(cluster: Cluster, job: Job, run: Run) -> ClusterState:
     """
     trainer = ClusterTrainer(cluster, job, run)
     try:
-        run_epochs(trainer, run, InStore(trainer))
+        run_epochs(trainer, run, InStore(trainer.save))
         return trainer.saved or trainer.save()
     finally:
-        trainer.dismiss()
+        trainer.workers.dismiss()
 
 
 def owners_of(machines: list[Machine], threads: int | None, shards: int) -> NDArray[np.int16]:
@@ -48,7 +48,7 @@ class ClusterTrainer(Trainer):
     """Learns tables that are on other machines; after a loss all begin again from the last state in the store."""
 
     def __init__(self, cluster: Cluster, job: Job, run: Run) -> None:
-        self.cluster, self.job, self.threads = cluster, job, run.threads
+        self.workers, self.job, self.threads = Workers(cluster, run.threads), job, run.threads
         self.store, self.of, self.done, self.updates = job.data.store, job.settings.epochs, 0, 0
         tables = {name: (table.rows, table.factors, table.bias) for name, table in job.tables.items()}
         self.mark = fingerprint(job.settings.decides(), job.data.digest, tables)
@@ -56,7 +56,6 @@ class ClusterTrainer(Trainer):
         if not run.resume:
             self.store.remove(MANIFEST)
         self.loss = ClusterLoss(cluster, job) if run.monitors else None
-        self.workers: list[Handle] = []
         self._recovering(lambda: None)
 
     def epoch(self) -> Trained:
@@ -78,45 +77,25 @@ class ClusterTrainer(Trainer):
 
     def sent_bytes(self) -> int:
         """What the workers have sent to each other."""
-        return sum(self._all("sent_bytes"))
-
-    def dismiss(self) -> None:
-        """End the workers."""
-        for worker in self.workers:
-            self.cluster.dismiss(worker)
-        self.workers = []
+        return sum(self.workers.all("sent_bytes"))
 
     def _recovering(self, work: Callable[[], Done], epoch: int = 0) -> Done:
         """Learn up to an epoch and do something then; what is lost is learned again from the last state."""
-        for left in range(LOSSES, -1, -1):
-            try:
-                if not self.workers:
-                    self._assemble()
-                while self.done < epoch:
-                    self._learn()
-                return work()
-            except Lost:
-                self.dismiss()
-                if not left:
-                    raise
-        raise AssertionError
+
+        def learn() -> Done:
+            while self.done < epoch:
+                self._learn()
+            return work()
+
+        return self.workers.recovering(learn, self._assemble)
 
     def _assemble(self) -> None:
         """A worker on every machine of the cluster as it is now, with the state that the manifest names."""
-        shards, secret = self.job.shards, secrets.token_bytes(32)
-        machines = self.cluster.machines(self.threads or 1)
-        owners = owners_of(machines, self.threads, shards)
+        machines = self.workers.cluster.machines(self.threads or 1)
+        owners = owners_of(machines, self.threads, self.job.shards)
         taken, owners = np.unique(owners, return_inverse=True)  # with few shards not every machine has one
-        chosen = [machines[number] for number in taken.tolist()]
-        self.workers = [
-            self.cluster.start(
-                machine, self.threads or machine.cpus, Worker, self.job, number, machine.host, secret,
-                self.threads or machine.cpus,
-            )
-            for number, machine in enumerate(chosen)
-        ]  # fmt: skip
-        addresses = self._all("address")
-        self._all("join", addresses, owners.astype(np.int16), self.loss.rows if self.loss else {})
+        self.workers.start([machines[number] for number in taken.tolist()], Worker, self.job)
+        self.workers.all("prepare", owners.astype(np.int16), self.loss.rows if self.loss else {})
         self._take_up()
 
     def _take_up(self) -> None:
@@ -130,10 +109,10 @@ class ClusterTrainer(Trainer):
             self.done = int(found["epoch"])
             require_reachable(self.store.url, self.done, self.of)
             self.saved = ClusterState(self.store, self.done, int(found["machines"]))
-        self._all("begin", self.saved)
+        self.workers.all("begin", self.saved)
 
     def _learn(self) -> None:
-        found = self._all("epoch", self.done + 1)
+        found = self.workers.all("epoch", self.done + 1)
         updates, trouble, watched = zip(*found, strict=True)
         self.done, self.updates = self.done + 1, sum(updates)
         if sum(trouble):
@@ -142,8 +121,8 @@ class ClusterTrainer(Trainer):
             self.loss.take(watched)
 
     def _write(self) -> ClusterState:
-        state = ClusterState(self.store, self.done, len(self.workers))
-        largest = self._all("write", state)
+        state = ClusterState(self.store, self.done, self.workers.count)
+        largest = self.workers.all("write", state)
         if not max(largest) <= LARGEST:
             raise diverged(self.done, self.job.settings)
         about = {"epoch": self.done, "fingerprint": self.mark, "machines": state.machines}
@@ -153,17 +132,3 @@ class ClusterTrainer(Trainer):
                 with contextlib.suppress(OSError):  # a worker that was lost may still write there
                     self.store.remove(folder)
         return state
-
-    def _all(self, method: str, *arguments: object) -> list[Any]:
-        return self.cluster.gather([self.cluster.call(worker, method, *arguments) for worker in self.workers])
-
-
-class InStore(Checkpoint):
-    """In place of a file: the trainer's own states in the store."""
-
-    def __init__(self, trainer: ClusterTrainer) -> None:
-        super().__init__(Run())
-        self.trainer = trainer
-
-    def save(self, name: str, state: object) -> None:
-        self.trainer.save()

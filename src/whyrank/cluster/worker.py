@@ -67,7 +67,7 @@ class ClusterState:
 
 
 class Worker:
-    """Row shards of all passes whose owner is machine `me`; tables whose rows never travel have only their rows here."""
+    """The row shards of machine `me`. Of tables whose rows never travel it has only its own rows."""
 
     def __init__(self, job: Job, me: int, host: str, secret: bytes, threads: int) -> None:
         self.job, self.me, self.peers, self.threads = job, me, Peers(me, host, secret), ThreadPool(threads)
@@ -76,13 +76,15 @@ class Worker:
     def address(self) -> Address:
         return self.peers.address
 
-    def join(self, addresses: list[Address], owners: NDArray[np.int16], watched: dict[str, Ints]) -> None:
-        """Meet the others, and read the positives of the row shards that are this machine's.
+    def meet(self, addresses: list[Address]) -> None:
+        self.peers.meet(addresses)
+
+    def prepare(self, owners: NDArray[np.int16], watched: dict[str, Ints]) -> None:
+        """Read the positives of the row shards that are this machine's.
 
         `watched` are rows that epochs report as they are afterwards.
         """
         job, settings = self.job, self.job.settings
-        self.peers.meet(addresses)
         travels = {name for one in job.passes for name in one.tables[1:]}
         cuts = {
             name: Partition.drawn(table.rows, job.shards, settings.seed, ROWS, number)
@@ -91,16 +93,15 @@ class Worker:
         }
         mine = np.flatnonzero(owners == self.me)
         self.rows = {n: np.concatenate([cut.pool(a) for a in mine]) for n, cut in cuts.items() if n not in travels}
-        # Where rows start is filled in below, not by the storage.
-        here = {n: replace(t, rows=len(self.rows.get(n, range(t.rows))), bias_start=None) for n, t in job.tables.items()}
-        self.storage = Storage(here)
+        sizes = {name: len(self.rows.get(name, range(table.rows))) for name, table in job.tables.items()}
+        self.storage = Storage({n: replace(t, rows=sizes[n], bias_start=None) for n, t in job.tables.items()})
         self.ring = Ring(self.storage, job.passes, owners, self.peers, cuts)
         by_record = settings.epoch_unit == "records"
         shards = [
             own_shards(job.data, one, cuts[one.tables[0]], self.ring.own, by_record, self.rows.get(one.tables[0]))
             for one in job.passes
         ]
-        travel = self.ring if len(addresses) > 1 else None
+        travel = self.ring if owners.max() else None
         self.solver = BlockSolver(self.storage, job.passes, settings, self.threads, rows=shards, travel=travel)
         self.order = {name: np.argsort(rows) for name, rows in self.rows.items()}
         self.wanted = watched
