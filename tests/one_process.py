@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from whyrank.cluster.session import Cluster
+from whyrank.cluster.session import Cluster, Machine
 from whyrank.simulation import simulate_reviews
 
 
 class OneProcess(Cluster):
-    cpus, machines, most_cpus = 2, 1, 2
+    """Its machines are threads, which talk to each other as machines do."""
 
-    def __init__(self) -> None:
+    cpus = 2
+
+    def __init__(self, machines: int = 1) -> None:
         self.tasks: list[str] = []
+        self.count = machines
+
+    def machines(self, cpus: int = 1) -> list[Machine]:
+        return [Machine(str(number), "127.0.0.1", 2) for number in range(self.count) if cpus <= 2]
 
     def submit(self, function: Callable[..., Any], *arguments: Any, cpus: float = 1) -> Any:
         self.tasks.append(function.__name__)
@@ -25,11 +32,26 @@ class OneProcess(Cluster):
         found = self.submit(function, *arguments)
         return [found] if returns == 1 else list(found)
 
+    def on_each(self, function: Callable[..., Any], *arguments: Any) -> list[tuple[Machine, Any]]:
+        return [(machine, function(*arguments)) for machine in self.machines()]
+
+    def start(self, machine: Machine, cpus: float, kind: Callable[..., object], *arguments: Any) -> Any:
+        return kind(*arguments), ThreadPoolExecutor(1)
+
+    def call(self, handle: Any, method: str, *arguments: Any) -> Any:
+        lives_on, thread = handle
+        return thread.submit(getattr(lives_on, method), *arguments)
+
+    def dismiss(self, handle: Any) -> None:
+        lives_on, thread = handle
+        lives_on.close()
+        thread.shutdown()
+
     def put(self, value: object) -> Any:
         return value
 
-    def gather(self, references: Sequence[Any]) -> list[Any]:
-        return list(references)
+    def _results(self, references: list[Any]) -> list[Any]:
+        return [each.result() if isinstance(each, Future) else each for each in references]
 
     def first(self, references: Sequence[Any], count: int = 1) -> tuple[list[Any], list[Any]]:
         return list(references[:count]), list(references[count:])

@@ -1,7 +1,7 @@
 """What goes wrong on a cluster, on purpose: workers read the plan before every task they do.
 
 A plan is a folder of files. `kill-NAME`: the next worker that gets the task NAME dies by SIGKILL inside of it, once.
-`slow`: the node that next works on a block is slow from then on. `full`: the disk of the node that next writes a state
+`slow`: the node that next learns an epoch is slow from then on. `full`: the disk of the node that next writes a state
 is full from then on.
 """
 
@@ -33,7 +33,7 @@ def install() -> None:
         import ray
 
         node = ray.get_runtime_context().get_node_id()
-        fault = {"learn_block": "slow", "write_values": "full"}.get(function.__name__, "none")
+        fault = {"epoch": "slow", "write": "full"}.get(function.__name__, "none")
         with contextlib.suppress(FileNotFoundError):
             (plan / fault).rename(plan / f"{fault}-{node}")
         if (plan / f"slow-{node}").exists():

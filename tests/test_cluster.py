@@ -141,7 +141,7 @@ def test_the_loss_of_the_engine_is_told_as_it_is_here(data: Triplets, tmp_path: 
     here, there = Losses(), Losses()
     kind(**settings).fit(data, run=Run(monitors=(here,)))
     parts = put_data(data, Store.at(tmp_path / "store"))
-    fit(OneProcess(), kind(**settings), parts, tmp_path / "there", Run(monitors=(there,)))
+    fit(OneProcess(machines=2), kind(**settings), parts, tmp_path / "there", Run(monitors=(there,)))
     assert there.losses == here.losses
 
 
@@ -155,7 +155,7 @@ def test_pairs_with_several_records_are_learned_as_they_are_here(
     here, there = Losses(), Losses()
     mine = model_arrays(kind(**settings).fit(repeated, run=Run(monitors=(here,))).save(tmp_path / "here"))
     parts = put_data(repeated, Store.at(tmp_path / "store"))
-    made = fit(OneProcess(), kind(**settings), parts, tmp_path / "there", Run(monitors=(there,)))
+    made = fit(OneProcess(machines=3), kind(**settings), parts, tmp_path / "there", Run(monitors=(there,)))
     assert model_arrays(made) == mine
     assert there.losses == here.losses
 
@@ -244,7 +244,13 @@ def test_the_flagship_learns_the_same_bits_from_parts(
 ) -> None:
     data = simulate("small", users=300, items=80, explanations=pool, records=2500, triplets=4000, seed=0)
     data = data.take(np.random.default_rng(1).permutation(data.records))  # records need not lie user by user
-    cluster, store, here, there, again = OneProcess(), Store.at(tmp_path / "store"), Losses(), Losses(), Losses()
+    cluster, store, here, there, again = (
+        OneProcess(machines=3),
+        Store.at(tmp_path / "store"),
+        Losses(),
+        Losses(),
+        Losses(),
+    )
     monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
     monkeypatch.setattr("whyrank.models.profile.COMPARED", raced)
     for name, cap in (("ITEMS_SEEN", 5), ("SAID", 20)):
@@ -253,7 +259,9 @@ def test_the_flagship_learns_the_same_bits_from_parts(
     parts = put_data(data, store)
     assert model_arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "there", Run(monitors=(there,)))) == mine
     assert there.losses == here.losses
-    assert len(list((tmp_path / "store" / "profile").glob("*.safetensors"))) == 4  # the end of every training
+    assert (
+        len(list((tmp_path / "store" / "profile").glob("*.safetensors"))) == 5
+    )  # the end of every training, and what was learned
     manifest = store.read_document("profile/manifest")  # as a killed driver would have left it
     assert manifest is not None
     reasons = len(here.losses) - sum(manifest["stages"].pop(name)["done"] for name in ("items", "items-again"))

@@ -24,9 +24,9 @@ from test_service_process import ask
 from whyrank.data.catalog import Catalog
 from whyrank.online import ab, events
 from whyrank.online.assignment import Experiment, parse_arms
+from whyrank.online.exposure import Exposure
 from whyrank.online.log import Log
 from whyrank.online.store import Store
-from whyrank.online.exposure import Exposure
 from whyrank.service import schemas, schemas_online
 from whyrank.service.settings import read_keys
 

@@ -21,8 +21,8 @@ import whyrank as wr
 from whyrank.models import model_class
 from whyrank.online import ab, tables
 from whyrank.online.assignment import Experiment, parse_arms
-from whyrank.online.store import Store
 from whyrank.online.exposure import Exposure
+from whyrank.online.store import Store
 from whyrank.simulation import simulate_reviews
 
 CHROMIUM = Path("/usr/bin/chromium")

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,10 @@ from whyrank.cluster.explain import explain_files
 from whyrank.cluster.fit import fit, put_data
 from whyrank.cluster.ingest import ingest
 from whyrank.cluster.mining import mine_files
-from whyrank.cluster.partitions import Cut
-from whyrank.cluster.session import Cluster, connect
+from whyrank.cluster.session import Cluster, Lost, connect
 from whyrank.cluster.split import split_files
 from whyrank.cluster.store import Store
+from whyrank.cluster.training import ClusterTrainer
 from whyrank.data import read
 from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
@@ -149,7 +148,7 @@ def test_a_fit_on_the_cluster_writes_the_very_folder_of_a_fit_here(
 def test_a_worker_killed_inside_a_task_changes_nothing(
     cluster: Cluster, dataset: Dataset, data: Triplets, tmp_path: Path, fault: Callable[[str], Path]
 ) -> None:
-    plans = [fault(f"kill-{name}") for name in ("learn_block", "collect")]
+    plans = [fault(f"kill-{name}") for name in ("epoch", "write")]
     made = fit(cluster, BPER(**QUICK), dataset, tmp_path / "there")
     assert not any(plan.exists() for plan in plans)
     assert facts(made) == fitted_here(data, tmp_path / "here")
@@ -185,6 +184,7 @@ from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.fit import fit
 from whyrank.cluster.session import connect
 from whyrank.cluster.store import Store
+from whyrank.cluster.training import ClusterTrainer
 from whyrank.models import BPERJ
 from whyrank.training import Monitor, Run
 
@@ -235,40 +235,33 @@ def test_a_killed_driver_is_resumed_by_another_one(
 def test_a_node_removed_in_the_middle_of_an_epoch_changes_nothing(
     cluster: Cluster, machines: Any, dataset: Dataset, data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submitted = SimpleNamespace(blocks=0)
-    submit_many = Cluster.submit_many
-    last = list(machines.worker_nodes)[-1]
+    called, call, last = list[object](), Cluster.call, list(machines.worker_nodes)[-1]
 
-    def counted(self: Cluster, returns: int, function: Callable[..., Any], *arguments: Any) -> Any:
-        if function.__name__ == "learn_block":
-            submitted.blocks += 1
-            if submitted.blocks == 25:  # in the second epoch
-                self.gather([submit_many(self, returns, function, *arguments)[-1]])
-                machines.remove_node(last, allow_graceful=False)
-        return submit_many(self, returns, function, *arguments)
+    def removing(self: Cluster, handle: Any, method: str, *arguments: Any) -> Any:
+        reference = call(self, handle, method, *arguments)
+        called.extend(arguments if method == "epoch" else ())
+        if called == [1, 1, 1, 2]:  # the first of three machines has begun the second epoch
+            machines.remove_node(last, allow_graceful=False)
+        return reference
 
-    monkeypatch.setattr(Cluster, "submit_many", counted)
+    monkeypatch.setattr(Cluster, "call", removing)
     made = fit(cluster, BPER(**QUICK), dataset, tmp_path / "there")
-    assert submitted.blocks >= 54
+    assert called[-6:] == [1, 1, 2, 2, 3, 3]  # again from the start, by the two that are left
     assert facts(made) == fitted_here(data, tmp_path / "here")
 
 
 def test_what_is_lost_is_learned_again_from_the_last_manifest(
     cluster: Cluster, dataset: Dataset, data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from whyrank.cluster.session import Lost
-    from whyrank.cluster.solver import ClusterSolver
+    learn, calls = ClusterTrainer._learn, []
 
-    epoch, calls = ClusterSolver.epoch, []
-
-    def losing(self: ClusterSolver, number: int) -> tuple[int, int]:
-        calls.append(number)
-        if calls.count(3) == 1 and number == 3:
-            self.values.clear()
+    def losing(self: ClusterTrainer) -> None:
+        calls.append(self.done + 1)
+        if calls == [1, 2, 3]:
             raise Lost("gone")
-        return epoch(self, number)
+        learn(self)
 
-    monkeypatch.setattr(ClusterSolver, "epoch", losing)
+    monkeypatch.setattr(ClusterTrainer, "_learn", losing)
     made = fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", Run(checkpoint_seconds=0))
     assert calls == [1, 2, 3, 3]
     assert facts(made) == fitted_here(data, tmp_path / "here")
@@ -279,18 +272,6 @@ def test_what_cannot_be_trained_on_a_cluster_says_so(cluster: Cluster, dataset: 
         fit(cluster, POP(), dataset, tmp_path / "there")
     with pytest.raises(TrainingError, match="lower learning_rate"):
         fit(cluster, BPER(**(QUICK | {"learning_rate": 90.0, "regularization": 0.0})), dataset, tmp_path / "there")
-
-
-@pytest.mark.parametrize("rows", [5, 1000, 70_001])
-def test_every_row_is_found_where_its_shard_has_it(rows: int) -> None:
-    for epoch in (0, 3):
-        cut = Cut(rows, 4, seed=1, epoch=epoch, number=2)
-        for shard in range(4):
-            pool = cut.pool(shard)
-            shards, places = cut.locate(pool)
-            assert (shards == shard).all()
-            assert np.array_equal(places, np.arange(len(pool)))
-        assert sum(cut.sizes()) == rows
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
@@ -391,7 +372,7 @@ def test_the_flagship_learns_from_parts_and_goes_on_after_kills(
 ) -> None:
     model = ProfileJ(factors=4, epochs=2, item_epochs=1)
     here = facts(model.fit(data).save(tmp_path / "here"))
-    plans = [fault(f"kill-{name}") for name in ("learn_epoch", "finish")]
+    plans = [fault(f"kill-{name}") for name in ("epoch", "finish", "save")]
     made = fit(cluster, model, Dataset.of(data, Store.at(tmp_path / "store"), 3), tmp_path / "there")
     assert not any(plan.exists() for plan in plans)
     assert facts(made) == here

@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.cluster.partitions import bounds
 from whyrank.cluster.store import Arrays, Store
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import Vocabulary
+from whyrank.training.shards import group_size
 
 Side = Literal["user", "item"]
 FOLDER = "data"
@@ -168,6 +168,13 @@ class Dataset:
                 chosen = order[start:end]
                 store.write(part_name(side, number), {name: array[chosen] for name, array in columns.items()})
         return found.save()
+
+
+def bounds(rows: int, parts: int) -> list[int]:
+    """Where parts of a table in its own order start, and the end; neighbours that are shuffled together stay so."""
+    size = group_size(rows)
+    count = (rows + size - 1) // size
+    return [min(count * part // parts * size, rows) for part in range(parts + 1)]
 
 
 def part_name(side: Side, number: int) -> str:

@@ -15,7 +15,7 @@ from whyrank import artifacts
 from whyrank.artifacts import Chunks
 from whyrank.cluster.dataset import FOLDER, Dataset, Side, relation
 from whyrank.cluster.session import Cluster
-from whyrank.cluster.training import ClusterState
+from whyrank.cluster.worker import ClusterState
 from whyrank.data.csr import CSR
 from whyrank.data.people import latest_times, places
 from whyrank.models import Model
@@ -68,7 +68,7 @@ def _existing(folder: Path) -> Path:
 
 
 def _floats(shape: tuple[int, ...], state: ClusterState, table: str, columns: slice | int) -> Chunks:
-    pieces = (state.part(table, shard)[:, columns] for shard in range(state.shards))
+    pieces = (state.part(table, number, shape[0])[:, columns] for number in range(state.machines))
     return Chunks(shape, np.dtype(np.float32), pieces)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -10,17 +12,20 @@ from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.export import factors_of, write_model
 from whyrank.cluster.profile import fit_profile
 from whyrank.cluster.session import Cluster
-from whyrank.cluster.solver import ClusterJob
 from whyrank.cluster.store import Store
 from whyrank.cluster.training import train
+from whyrank.cluster.worker import Job
 from whyrank.data.triplets import Triplets
-from whyrank.errors import ParameterError
+from whyrank.errors import ClusterError, ParameterError
 from whyrank.models import Model, parameters
 from whyrank.models.factors import FactorModel
 from whyrank.models.profile import Profile
 from whyrank.training import Run
 from whyrank.training.passes import Pass
+from whyrank.training.shards import default_shards
+from whyrank.version import __version__
 
+PROBE = "probe"
 PARTS = 16  # files that a data set which fits one machine is cut into
 
 
@@ -37,19 +42,43 @@ def fit(
     """Fit a model and write its folder: the one that fitting and saving here would write.
 
     `validation` has the numbers of `data`, as the parts of a split do, and `whole` is both, for models that learn from
-    both in the end. States of factor models are saved every
-    `run.checkpoint_seconds`; those of Profile after every epoch.
+    both in the end. States are saved every `run.checkpoint_seconds`.
     """
     parameters.check(model)
     run = run or Run()
     cluster.require_cpus(run.threads or 1)
+    require_same(cluster, data.store)
     if isinstance(model, Profile):
         return fit_profile(cluster, model, data, output, run, validation, whole)
     if not isinstance(model, FactorModel) or model.solver != "blocks":
         raise ParameterError(f"{model.id} with these settings does not train in blocks; leave out --ray")
-    tables = model.tables(data)  # type: ignore[arg-type]  # asks for sizes only
-    state = train(ClusterJob(cluster, data, tables, passes_of(model), model.settings()), run)
+    state = train(cluster, job_of(model, data), run)
     return write_model(cluster, model, data, factors_of(model, data, state), output)
+
+
+def require_same(cluster: Cluster, store: Store) -> None:
+    """Raise unless all machines have this version and see this store: they would fail later, or wait for ever."""
+    note = secrets.token_hex(8)
+    store.write_document(PROBE, {"note": note})
+    for machine, (version, seen) in cluster.on_each(look, store):
+        if version != __version__:
+            raise ClusterError(f"{machine.host} has whyrank {version}, not {__version__}; install the same everywhere")
+        if seen != note:
+            raise ClusterError(
+                f"{machine.host} does not see {store.url} as this machine does; give a --store that all machines share"
+            )
+
+
+def look(store: Store) -> tuple[str, str | None]:
+    """This machine's version, and what it finds in the store."""
+    return __version__, (store.read_document(PROBE) or {}).get("note")
+
+
+def job_of(model: FactorModel, data: Dataset) -> Job:
+    """What workers have to know of a fit."""
+    tables, passes = model.tables(data), passes_of(model)  # type: ignore[arg-type]  # asks for sizes only
+    shards = model.shards or default_shards(tables, passes, data.triplets)
+    return Job(data, tables, passes, replace(model.settings(), shards=shards))
 
 
 def passes_of(model: FactorModel) -> tuple[Pass, ...]:

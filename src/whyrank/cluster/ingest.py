@@ -17,8 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.cluster.dataset import FOLDER, VOCABULARIES, Dataset, part_name, relation
-from whyrank.cluster.partitions import bounds
+from whyrank.cluster.dataset import FOLDER, VOCABULARIES, Dataset, bounds, part_name, relation
 from whyrank.cluster.session import Cluster, Reference
 from whyrank.cluster.store import Arrays, Store
 from whyrank.data.columns import number_column, seconds

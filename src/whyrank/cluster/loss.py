@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.cluster.dataset import Dataset, rows_of, stacked
 from whyrank.cluster.positives import Columns, kind_of
-from whyrank.cluster.solver import ClusterJob, ClusterSolver
+from whyrank.cluster.session import Cluster
 from whyrank.cluster.store import Arrays
+from whyrank.cluster.worker import Job
 from whyrank.data.csr import CSR
 from whyrank.training.loss import Sample, SampleLoss, chosen_triplets, key_of_pass, negatives_of
 from whyrank.training.storage import Storage
@@ -21,26 +24,23 @@ Floats = NDArray[np.float32]
 class ClusterLoss:
     """What `SampleLoss` says here, if records lie user by user, as they do unless files number them otherwise."""
 
-    def __init__(self, job: ClusterJob) -> None:
+    def __init__(self, cluster: Cluster, job: Job) -> None:
         parts = range(job.data.parts)
-        sizes = job.cluster.gather([job.cluster.submit(triplets_of, job.data, part) for part in parts])
-        self.job, self.starts = job, np.cumsum([0, *sizes]).tolist()
+        sizes = cluster.gather([cluster.submit(triplets_of, job.data, part) for part in parts])
+        self.cluster, self.job, self.starts = cluster, job, np.cumsum([0, *sizes]).tolist()
         samples = [self._sample(number) for number in range(len(job.passes))]
         self.rows = {name: _rows(samples, name) for name in job.tables}
         small = {name: replace(table, rows=len(self.rows[name]), bias_start=None) for name, table in job.tables.items()}
         self.loss = SampleLoss(Storage(small), job.passes, [self._renumbered(*sample) for sample in samples])
 
-    def mean(self, solver: ClusterSolver) -> float:
-        """The loss of the tables as they are now."""
-        cluster, wanted = self.job.cluster, []
-        for name, rows in self.rows.items():
-            shards, places = solver.cuts[name].locate(rows)
-            for shard in np.unique(shards).tolist():
-                mine = np.flatnonzero(shards == shard)
-                wanted.append((name, mine, cluster.submit(taken, solver.values[name][shard], places[mine])))
-        values = cluster.gather([reference for *_, reference in wanted])
-        for (name, mine, _), found in zip(wanted, values, strict=True):
-            self.loss.storage.whole(name)[mine] = found
+    def take(self, found: Sequence[dict[str, tuple[Any, Floats]]]) -> None:
+        """The rows of the sample as every machine has them after an epoch."""
+        for tables in found:
+            for name, (places, values) in tables.items():
+                self.loss.storage.whole(name)[places] = values
+
+    def mean(self) -> float:
+        """The loss of the rows that were taken last."""
         return self.loss.mean()
 
     def _sample(self, number: int) -> Sample:
@@ -50,10 +50,10 @@ class ClusterLoss:
         pieces = []
         for part, first in enumerate(self.starts[:-1]):
             mine = np.flatnonzero((chosen >= first) & (chosen < self.starts[part + 1]))
-            pieces.append((mine, job.cluster.submit(triplets_at, job.data, part, chosen[mine] - first)))
+            pieces.append((mine, self.cluster.submit(triplets_at, job.data, part, chosen[mine] - first)))
         found = {kind: np.empty(len(chosen), np.int32) for kind in ("user", "item", "explanation")}
         own: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * len(chosen)
-        for (mine, _), (entries, said) in zip(pieces, job.cluster.gather([r for _, r in pieces]), strict=True):
+        for (mine, _), (entries, said) in zip(pieces, self.cluster.gather([r for _, r in pieces]), strict=True):
             for kind in found:
                 found[kind][mine] = entries[kind]
             for place, entry in enumerate(mine.tolist()):
@@ -62,10 +62,10 @@ class ClusterLoss:
         if not take.three_way:
             rows, at = np.unique(found[take.rows], return_inverse=True)
             pieces_of = [
-                job.cluster.submit(rows_of, job.data, take.rows, take.columns[0], part, rows)
+                self.cluster.submit(rows_of, job.data, take.rows, take.columns[0], part, rows)
                 for part in range(job.data.parts)
             ]
-            known = stacked(job.cluster.gather(pieces_of)).take(at)
+            known = stacked(self.cluster.gather(pieces_of)).take(at)
         else:
             sizes = np.array([len(each) for each in own])
             known = CSR(np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(own), np.concatenate(own))
@@ -107,7 +107,3 @@ def triplets_at(data: Dataset, part: int, places: NDArray[np.int64]) -> tuple[Ar
     mine = np.flatnonzero(pairs[at] == pair_of) if len(pairs) else np.empty(0, np.int64)
     said = CSR.from_pairs(at[mine], entries["explanation"][mine], len(pairs), data.explanation_count)
     return {kind: entries[kind][places] for kind in ("user", "item", "explanation")}, said.take(place)
-
-
-def taken(values: Floats, places: NDArray[np.int32]) -> Floats:
-    return values[places]

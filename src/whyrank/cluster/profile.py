@@ -1,20 +1,23 @@
-"""The flagship on a cluster: one machine reads all parts and learns, an epoch at a time, with its state in the store.
+"""Profile on a cluster: every machine has all records and tables, and does some parts of every step.
 
-What is learned belongs to explanations (and to items, where they are ranked), and every step needs the one before it:
-other machines could only hand over records, which costs more than reading them once.
+What is learned belongs to explanations (and to items, where they are ranked), and every step needs the one before it.
+So machines share the work of a step and not the data: each reads all parts once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.export import write_model
+from whyrank.cluster.peers import Address, Peers, PeersTeam
 from whyrank.cluster.session import Cluster, here, retried
 from whyrank.cluster.store import Arrays, Store
+from whyrank.cluster.workers import InStore, Workers
 from whyrank.errors import ArtifactError
 from whyrank.experiments.cache import digest
 from whyrank.models import model_class
@@ -23,22 +26,23 @@ from whyrank.models.profile import AGAIN, Found, Profile
 from whyrank.models.profile_records import Learning
 from whyrank.training import Run
 from whyrank.training.candidates import CandidateTrainer, FixedTrainer
-from whyrank.training.checkpoint import Checkpoint
 from whyrank.training.loop import Trained, Trainer, run_epochs
+from whyrank.training.softmax import MOST_PARTS
 
 FOLDER = "profile"
-FORMAT = 4  # of states in a store
+LEARNED = f"{FOLDER}/learned"
+FORMAT = 5  # of states in a store
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True, eq=False)
 class ProfileJob:
-    """Which model learns from what; equal where `mark` and the store are."""
+    """Which model learns from what."""
 
     data: Dataset
     validation: Dataset | None
     model: str
     parameters: dict[str, Any]
-    threads: int
 
     @property
     def store(self) -> Store:
@@ -50,12 +54,6 @@ class ProfileJob:
         digests = {"data": self.data.digest, "validation": self.validation.digest if self.validation else ""}
         return digest({"format": FORMAT, "model": self.model, "parameters": self.parameters, **digests})
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ProfileJob) and (self.store.url, self.mark) == (other.store.url, other.mark)
-
-    def __hash__(self) -> int:
-        return hash((self.store.url, self.mark))
-
     def new_model(self) -> Profile:
         model = model_class(self.model)(**self.parameters)
         assert isinstance(model, Profile)
@@ -63,51 +61,147 @@ class ProfileJob:
         return model
 
 
+class ProfileWorker:
+    """One machine of a fit; what all of them do alike is done by the first one for the others, where it is written."""
+
+    def __init__(self, job: ProfileJob, me: int, host: str, secret: bytes, threads: int) -> None:
+        self.job, self.peers, self.run = job, Peers(me, host, secret), Run(threads=threads)
+        self.team: PeersTeam | None = None
+        self.trainer: CandidateTrainer | FixedTrainer | None = None
+
+    def address(self) -> Address:
+        return self.peers.address
+
+    def meet(self, addresses: list[Address]) -> None:
+        self.peers.meet(addresses)
+        self.team = PeersTeam(self.peers, len(addresses)) if len(addresses) > 1 else None
+
+    @cached_property
+    def learning(self) -> Learning:
+        """What a job learns from."""
+        validation = self.job.validation.read() if self.job.validation else None
+        train = self.job.data.read()
+        return self.job.new_model().learning(train, validation and validation.renumbered(train))
+
+    def take_up(self, name: str, found: Found | None, state: str | None) -> None:
+        """Begin a training, or go on from a state of it."""
+        self.trainer = self._trainer(name, found, state, replace(self.run, team=self.team))
+
+    def _trainer(self, name: str, found: Found | None, state: str | None, run: Run) -> CandidateTrainer | FixedTrainer:
+        trainer = self.job.new_model().trainer(name, self.learning, found, run)
+        if state is not None:
+            trainer.restore(self.job.store.read(state))
+        return trainer
+
+    def epoch(self) -> tuple[dict[str, Any], Trained | None]:
+        """What a trainer does next; where it is then, and what there is to report."""
+        trainer = self.trainer
+        assert trainer is not None
+        try:
+            trained = trainer.epoch()
+        except BaseException:
+            self.peers.close()  # the others need not wait
+            raise
+        facts = {"done": trainer.done, "finished": trainer.finished, "may_stop": trainer.may_stop}
+        return facts | {"found": trainer.found, "started": trainer.started}, trained
+
+    def write(self, state: str) -> None:
+        assert self.trainer is not None
+        self.job.store.write(state, self.trainer.state())
+
+    def finish(self, stages: dict[str, Any]) -> None:
+        """Write what every stage has learned at last."""
+        model = self.job.new_model()
+        model.recency_ = self.learning.recency
+        for stage in model.stages:
+            found = tuple(stages[stage]["found"]) if model.refit else None
+            name = stage + AGAIN if model.refit else stage
+            trainer = self._trainer(name, found, stages[name]["name"], self.run)
+            model.set_stage(stage, model.guarded(stage, self.learning, trainer.learned, trainer.found, self.run))
+        self.job.store.write(LEARNED, {name: getattr(model, f"{name}_") for name in model.fitted})
+
+    def sent_bytes(self) -> int:
+        """Since the start."""
+        return self.peers.sent_bytes
+
+    def close(self) -> None:
+        """Leave the others."""
+        self.peers.close()
+
+
 class StageTrainer(Trainer):
-    """A training whose every epoch is a task of the cluster; its state is in the store, and named by a manifest."""
+    """A training by all machines; its states are in the store, and named by a manifest."""
 
     def __init__(
-        self, cluster: Cluster, job: ProfileJob, name: str, found: Found | None, manifest: dict[str, Any]
+        self, workers: Workers, job: ProfileJob, name: str, found: Found | None, manifest: dict[str, Any]
     ) -> None:
-        self.cluster, self.job, self.name, self.earlier, self.manifest = cluster, job, name, found, manifest
+        self.workers, self.job, self.name, self.earlier, self.manifest = workers, job, name, found, manifest
         model = job.new_model()
         self.curve, self.of = model.curve(name), found[1] if found else model.most_epochs(name)
-        self.saved: dict[str, Any] = manifest["stages"].get(name, {"name": None, "done": 0})
+        self.saved: dict[str, Any] = manifest["stages"].get(name, {"name": None, "done": 0, "started": 0})
+        self.facts, self.ready, self.calls = self.saved, False, 0
 
     @property
     def found(self) -> Found:
-        candidate, epochs = self.saved["found"]
+        candidate, epochs = self.facts["found"]
         return candidate, epochs
 
     @property
     def done(self) -> int:  # type: ignore[override]
-        return int(self.saved["done"])
+        return int(self.facts["done"])
 
     @property
     def finished(self) -> bool:
         if self.earlier:  # what it was stopped at may be less than what there is to do
             return self.done >= self.of
-        return bool(self.saved.get("finished", False))
+        return bool(self.facts.get("finished", False))
 
     @property
     def may_stop(self) -> bool:
-        return bool(self.saved.get("may_stop", False))
+        return bool(self.facts.get("may_stop", False))
 
     def epoch(self) -> Trained | None:
-        before, job = self.saved["name"], self.job
-        work = (learn_epoch, job, self.name, self.earlier, before)
-        self.saved, trained = retried(lambda: self.cluster.gather([self.cluster.submit(*work, cpus=job.threads)])[0])
-        self.manifest["stages"][self.name] = self.saved
-        job.store.write_document(f"{FOLDER}/manifest", self.manifest)
-        if before is not None:
-            job.store.remove(f"{before}.safetensors")
-        return trained
+        return self._reach(self.calls + 1, lambda trained: trained)
+
+    def _reach(self, calls: int, work: Callable[[Trained | None], Done]) -> Done:
+        """Go so many epochs beyond what is saved, and do something then; after a loss again from there."""
+
+        def learn() -> Done:
+            trained = None
+            if not self.ready:
+                self.workers.all("take_up", self.name, self.earlier, self.saved["name"])
+                self.ready, self.calls = True, 0
+            while self.calls < calls:
+                self.facts, trained = self.workers.all("epoch")[0]
+                self.calls += 1
+            return work(trained)
+
+        return self.workers.recovering(learn, self._assemble)
+
+    def _assemble(self) -> None:
+        self.ready = False
+        assemble(self.workers, self.job)
 
     def state(self) -> Arrays:
         return {}  # is in the store
 
     def restore(self, arrays: Arrays) -> None:
         """Is named by the manifest."""
+
+    def save(self) -> None:
+        """Write the state, then the manifest; then the one before can go."""
+        before, name = self.saved["name"], f"{FOLDER}/{self.name}-{self.facts['started']}-{self.done:04d}"
+        self._reach(self.calls, lambda trained: self.workers.first("write", name))
+        self.saved, self.calls = self.facts | {"name": name}, 0
+        self.manifest["stages"][self.name] = self.saved
+        self.job.store.write_document(f"{FOLDER}/manifest", self.manifest)
+        if before not in (None, name):
+            self.job.store.remove(f"{before}.safetensors")
+
+
+def assemble(workers: Workers, job: ProfileJob) -> None:
+    """A worker on every machine of the cluster as it is now; a step has no more parts than some."""
+    workers.start(workers.cluster.machines(workers.threads or 1)[:MOST_PARTS], ProfileWorker, job)
 
 
 def fit_profile(
@@ -119,65 +213,30 @@ def fit_profile(
     validation: Dataset | None,
     whole: Dataset | None,
 ) -> Path:
-    """Fit and save as `Model.fit` and `Model.save` would; `run.resume` goes on after the last epoch in the store."""
-    job = ProfileJob(data, validation, model.id, dict(values(model)), run.threads or 1)
+    """Fit and save as `Model.fit` and `Model.save` would; `run.resume` goes on after the last state in the store."""
+    job = ProfileJob(data, validation, model.id, dict(values(model)))
     manifest = (data.store.read_document(f"{FOLDER}/manifest") if run.resume else None) or {
         "mark": job.mark,
         "stages": {},
     }
     if manifest["mark"] != job.mark:
         raise ArtifactError(f"{data.store.url}: belongs to other data or settings; remove it or leave out --resume")
-    for stage in model.stages:
-        found = None
-        for name in (stage, stage + AGAIN)[: 1 + model.refit]:
-            trainer = StageTrainer(cluster, job, name, found, manifest)
-            run_epochs(trainer, run, Checkpoint(Run()), name)
-            found = trainer.found
+    workers = Workers(cluster, run.threads)
+    try:
+        for stage in model.stages:
+            found = None
+            for name in (stage, stage + AGAIN)[: 1 + model.refit]:
+                trainer = StageTrainer(workers, job, name, found, manifest)
+                run_epochs(trainer, run, InStore(trainer.save), name)
+                found = trainer.found
+        workers.recovering(lambda: workers.first("finish", manifest["stages"]), lambda: assemble(workers, job))
+    finally:
+        workers.dismiss()
     written = whole if whole is not None and model.refit else data
-    retried(lambda: cluster.gather([cluster.submit(finish, job, manifest["stages"], written, output.resolve())]))
+    retried(lambda: cluster.gather([cluster.submit(save, job, written, output.resolve())]))
     return output
 
 
-# -- what machines do --------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=1)
-def learning_of(job: ProfileJob) -> Learning:
-    """What a job learns from; a process that learns for several epochs reads it once."""
-    validation = job.validation.read() if job.validation else None
-    train = job.data.read()
-    return job.new_model().learning(train, validation and validation.renumbered(train))
-
-
-def trainer_of(job: ProfileJob, name: str, found: Found | None, state: str | None) -> CandidateTrainer | FixedTrainer:
-    """A trainer as it was when its state was written."""
-    trainer = job.new_model().trainer(name, learning_of(job), found, Run(threads=job.threads))
-    if state is not None:
-        trainer.restore(job.store.read(state))
-    return trainer
-
-
-def learn_epoch(
-    job: ProfileJob, name: str, found: Found | None, before: str | None
-) -> tuple[dict[str, Any], Trained | None]:
-    """What a trainer does next; the name of its state, where it is, and what there is to report."""
-    trainer = trainer_of(job, name, found, before)
-    trained = trainer.epoch()
-    state = f"{FOLDER}/{name}-{trainer.started}-{trainer.done:04d}"
-    job.store.write(state, trainer.state())
-    facts = {"name": state, "done": trainer.done, "finished": trainer.finished, "may_stop": trainer.may_stop}
-    return facts | {"found": trainer.found}, trained
-
-
-def finish(job: ProfileJob, stages: dict[str, Any], data: Dataset, output: Path) -> None:
-    """Save the model with what every stage has learned at last."""
-    model, learning = job.new_model(), learning_of(job)
-    model.recency_ = learning.recency
-    for stage in model.stages:
-        found = tuple(stages[stage]["found"]) if model.refit else None
-        last = stages[stage + AGAIN if model.refit else stage]
-        trainer = trainer_of(job, stage + AGAIN if model.refit else stage, found, last["name"])
-        guarded = model.guarded(stage, learning, trainer.learned, trainer.found, Run(threads=job.threads))
-        model.set_stage(stage, guarded)
-    learned = {name: getattr(model, f"{name}_") for name in model.fitted}
-    write_model(here(), model, data, learned, output)
+def save(job: ProfileJob, data: Dataset, output: Path) -> None:
+    """Write the folder of what was learned."""
+    write_model(here(), job.new_model(), data, job.store.read(LEARNED), output)

@@ -8,11 +8,12 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from whyrank.errors import ClusterError, MissingExtra, WhyrankError
 
 Reference = Any  # ray.ObjectRef
+Handle = Any  # ray.actor.ActorHandle
 Result = TypeVar("Result")
 LOSSES = 5  # how often in a row something may be lost
 RETRIES = 5  # of a task whose worker or node died; what a task raises itself is not tried again
@@ -58,6 +59,14 @@ def _require_answer(address: str) -> None:
         raise ClusterError(f"no Ray cluster answers at {address} ({error}); start one, or use --ray local") from None
 
 
+class Machine(NamedTuple):
+    """A node of the cluster, the address by which others reach it, and its cores."""
+
+    id: str
+    host: str
+    cpus: int
+
+
 class Cluster:
     """Runs functions of this package on some machine. Arguments that are references arrive as what they stand for."""
 
@@ -78,19 +87,57 @@ class Cluster:
         """A value that many tasks read, sent once to each machine."""
         return self._ray.put(value)
 
+    def start(self, machine: Machine, cpus: float, kind: Callable[..., object], *arguments: Any) -> Handle:
+        """An object that lives on a machine, until it is dismissed or lost."""
+        place = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(machine.id, soft=False)
+        options = {"num_cpus": cpus, "scheduling_strategy": place, "max_restarts": 0}
+        return self._ray.remote(Resident).options(**options).remote(kind, *arguments)
+
+    def call(self, handle: Handle, method: str, *arguments: Any) -> Reference:
+        """Start a method of such an object; the answer is a reference to its result."""
+        return handle.call.remote(method, *arguments)
+
+    def dismiss(self, handle: Handle) -> None:
+        """End such an object."""
+        self._ray.kill(handle)
+
+    def on_each(self, function: Callable[..., Any], *arguments: Any) -> list[tuple[Machine, Any]]:
+        """What a function gives on every machine, however busy it is."""
+        affinity, found = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy, []
+        machines = self.machines()
+        for machine in machines:
+            options = {"num_cpus": 0, "scheduling_strategy": affinity(machine.id, soft=False)}
+            found.append(self._remote.options(name=function.__name__, **options).remote(function, *arguments))
+        return list(zip(machines, self.gather(found), strict=True))
+
     def gather(self, references: Sequence[Reference]) -> list[Any]:
-        """The results, in order; errors of whyrank as they were raised there, others as ClusterError."""
+        """The results, in order; errors of whyrank as they were raised there, others as ClusterError.
+
+        Of several errors the one that is the cause: who only lost another machine comes last.
+        """
+        try:
+            return self._results(list(references))
+        except Lost as lost:
+            for reference in references:
+                with suppress(Lost):
+                    self._results([reference])
+            raise lost from None
+
+    def _results(self, references: list[Reference]) -> list[Any]:
         errors = self._ray.exceptions
         try:
-            return list(self._ray.get(list(references)))
+            return list(self._ray.get(references))
         except errors.RayTaskError as error:
             if isinstance(error.cause, WhyrankError):
                 raise error.cause from None
             raise
         except (errors.OutOfDiskError, errors.ObjectStoreFullError) as error:
             raise ClusterError(f"a node cannot spill objects, its disk is full; free some ({_first(error)})") from None
-        except (errors.ObjectLostError, errors.WorkerCrashedError, errors.NodeDiedError) as error:
-            raise Lost(f"a task or its data were lost ({_first(error)})") from None
+        except (
+            *(errors.ObjectLostError, errors.WorkerCrashedError, errors.NodeDiedError),
+            *(errors.RayActorError, errors.ActorUnschedulableError, errors.TaskUnschedulableError),
+        ) as error:
+            raise Lost(f"a machine, or what it held, was lost ({_first(error)})") from None
 
     def first(self, references: Sequence[Reference], count: int = 1) -> tuple[list[Reference], list[Reference]]:
         """Which tasks have ended (so many at least), and which have not."""
@@ -103,20 +150,31 @@ class Cluster:
 
     def require_cpus(self, threads: int) -> None:
         """Raise if no machine has so many cores: Ray would wait for one for ever."""
-        if threads > self.most_cpus:
+        most = max((machine.cpus for machine in self.machines()), default=0)
+        if threads > most:
             raise ClusterError(
                 f"{threads} threads of one machine are asked for, and none of the cluster has more than "
-                f"{self.most_cpus} cores; use fewer --threads"
+                f"{most} cores; use fewer --threads"
             )
 
-    @property
-    def most_cpus(self) -> int:
-        """Of any one machine."""
-        return max((int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]), default=0)
+    def machines(self, cpus: int = 1) -> list[Machine]:
+        """Those that answer and have so many cores."""
+        found = [
+            Machine(node["NodeID"], node["NodeManagerAddress"], int(node["Resources"].get("CPU", 0)))
+            for node in self._ray.nodes()
+            if node["Alive"]
+        ]
+        return sorted((machine for machine in found if machine.cpus >= cpus), key=lambda each: each[1:])
 
-    @property
-    def machines(self) -> int:
-        return sum(node["Alive"] for node in self._ray.nodes())
+
+class Resident:
+    """An object of this package in a process of its own on some machine."""
+
+    def __init__(self, kind: Callable[..., object], *arguments: Any) -> None:
+        self.object = run(kind, *arguments)
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        return run(getattr(self.object, method), *arguments)
 
 
 class Lost(ClusterError):  # noqa: N818 - as the other errors

@@ -1,23 +1,21 @@
-"""Factor models on a cluster: states in a store, going on from the last one, and what happens when data is lost."""
+"""Factor models on a cluster: a worker on every machine, states in a store, and what happens when a machine is lost."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.cluster.loss import ClusterLoss
-from whyrank.cluster.partitions import OWN_ORDER
-from whyrank.cluster.session import LOSSES, Lost
-from whyrank.cluster.solver import ClusterJob, ClusterSolver
-from whyrank.cluster.store import Store
+from whyrank.cluster.session import Cluster, Machine
+from whyrank.cluster.worker import ClusterState, Job, Worker
+from whyrank.cluster.workers import InStore, Workers
 from whyrank.errors import ArtifactError
 from whyrank.training import Run
-from whyrank.training.checkpoint import Arrays, Checkpoint, fingerprint, require_reachable
+from whyrank.training.checkpoint import Arrays, fingerprint, require_reachable
 from whyrank.training.factors import LARGEST, diverged
 from whyrank.training.loop import Trained, Trainer, run_epochs
 
@@ -25,58 +23,46 @@ MANIFEST = "manifest"
 Done = TypeVar("Done")
 
 
-@dataclass(frozen=True)
-class ClusterState:
-    """All tables after an epoch, in the store: part n of a table holds its rows from bounds[n] on."""
-
-    store: Store
-    epoch: int
-    shards: int
-
-    @property
-    def folder(self) -> str:
-        return f"state-{self.epoch:06d}"
-
-    def name(self, table: str, shard: int) -> str:
-        return f"{self.folder}/{table}-{shard:03d}"
-
-    def part(self, table: str, shard: int) -> NDArray[np.float32]:
-        """Padded rows."""
-        return self.store.read(self.name(table, shard))["values"]
-
-
-def train(job: ClusterJob, run: Run) -> ClusterState:
+def train(cluster: Cluster, job: Job, run: Run) -> ClusterState:
     """Learn the tables as one machine does; the state after the last epoch is in the data's store.
 
     Every `checkpoint_seconds`, and at the end, all tables are written and then named by a manifest. `run.resume` goes
     on from the last manifest, on whatever cluster.
     """
-    trainer = ClusterTrainer(job, bool(run.monitors), run.resume)
-    run_epochs(trainer, run, InStore(trainer))
-    return trainer.saved or trainer.save()
+    trainer = ClusterTrainer(cluster, job, run)
+    try:
+        run_epochs(trainer, run, InStore(trainer.save))
+        return trainer.saved or trainer.save()
+    finally:
+        trainer.workers.dismiss()
+
+
+def owners_of(machines: list[Machine], threads: int | None, shards: int) -> NDArray[np.int16]:
+    """The machine of every row shard: neighbouring ones together, as many as its threads can do."""
+    cores = np.cumsum([0, *(threads or machine.cpus for machine in machines)])
+    cuts = np.rint(cores * shards / cores[-1]).astype(np.int64)
+    return np.repeat(np.arange(len(machines)), np.diff(cuts)).astype(np.int16)
 
 
 class ClusterTrainer(Trainer):
-    """Learns tables that are on other machines; after a loss it goes back to the last state in the store."""
+    """Learns tables that are on other machines; after a loss all begin again from the last state in the store."""
 
-    def __init__(self, job: ClusterJob, measured: bool, resume: bool) -> None:
-        self.cluster, self.settings, self.shards = job.cluster, job.settings, job.shards
-        self.store, self.tables, self.of, self.done = job.data.store, job.tables, job.settings.epochs, 0
-        self.updates = 0
+    def __init__(self, cluster: Cluster, job: Job, run: Run) -> None:
+        self.workers, self.job, self.threads = Workers(cluster, run.threads), job, run.threads
+        self.store, self.of, self.done, self.updates = job.data.store, job.settings.epochs, 0, 0
         tables = {name: (table.rows, table.factors, table.bias) for name, table in job.tables.items()}
-        self.mark = fingerprint(replace(job.settings, shards=job.shards).decides(), job.data.digest, tables)
+        self.mark = fingerprint(job.settings.decides(), job.data.digest, tables)
         self.saved: ClusterState | None = None
-        if not resume:
+        if not run.resume:
             self.store.remove(MANIFEST)
-        self.solver = ClusterSolver(job)
-        self.loss = ClusterLoss(job) if measured else None
-        self._take_up()
+        self.loss = ClusterLoss(cluster, job) if run.monitors else None
+        self._recovering(lambda: None)
 
     def epoch(self) -> Trained:
-        return self._recovering(self.done + 1, self._report)
+        return self._recovering(self._report, self.done + 1)
 
     def _report(self) -> Trained:
-        return Trained(self.loss.mean(self.solver) if self.loss else float("nan"), self.updates)
+        return Trained(self.loss.mean() if self.loss else float("nan"), self.updates)
 
     def state(self) -> Arrays:
         return {}  # is in the store
@@ -85,80 +71,64 @@ class ClusterTrainer(Trainer):
         """Was taken up from the store."""
 
     def save(self) -> ClusterState:
-        """Write all tables in their own order, then the manifest; then older states can go."""
-        self.saved = self._recovering(self.done, self._write)
+        """Write all tables, then the manifest; then older states can go."""
+        self.saved = self._recovering(self._write, self.done)
         return self.saved
 
-    def _recovering(self, epoch: int, work: Callable[[], Done]) -> Done:
+    def sent_bytes(self) -> int:
+        """What the workers have sent to each other."""
+        return sum(self.workers.all("sent_bytes"))
+
+    def _recovering(self, work: Callable[[], Done], epoch: int = 0) -> Done:
         """Learn up to an epoch and do something then; what is lost is learned again from the last state."""
-        for left in range(LOSSES, -1, -1):
-            try:
-                while self.done < epoch:
-                    self.updates, trouble = self.solver.epoch(self.done + 1)
-                    self.done += 1
-                    if trouble:
-                        raise diverged(self.done, self.settings)
-                return work()
-            except Lost:
-                if not left:
-                    raise
-                self._take_up()
-        raise AssertionError
+
+        def learn() -> Done:
+            while self.done < epoch:
+                self._learn()
+            return work()
+
+        return self.workers.recovering(learn, self._assemble)
+
+    def _assemble(self) -> None:
+        """A worker on every machine of the cluster as it is now, with the state that the manifest names."""
+        machines = self.workers.cluster.machines(self.threads or 1)
+        owners = owners_of(machines, self.threads, self.job.shards)
+        taken, owners = np.unique(owners, return_inverse=True)  # with few shards not every machine has one
+        self.workers.start([machines[number] for number in taken.tolist()], Worker, self.job)
+        self.workers.all("prepare", owners.astype(np.int16), self.loss.rows if self.loss else {})
+        self._take_up()
 
     def _take_up(self) -> None:
         """Go on from the state that the manifest names, or from the start."""
-        found = self.store.read_document(f"{MANIFEST}/training")
-        if found is None:
-            self.solver.start()
-            self.done = 0
-            return
-        if found["fingerprint"] != self.mark:
-            raise ArtifactError(f"{self.store.url}: belongs to other data or settings; remove it or leave out --resume")
-        self.done = int(found["epoch"])
-        require_reachable(self.store.url, self.done, self.of)
-        self.saved = ClusterState(self.store, self.done, self.shards)
-        for table in self.tables:
-            names = [self.saved.name(table, shard) for shard in range(self.shards)]
-            self.solver.set_table(table, [self.cluster.submit(read_values, self.store, name) for name in names])
+        found, self.done, self.saved = self.store.read_document(f"{MANIFEST}/training"), 0, None
+        if found is not None:
+            if found["fingerprint"] != self.mark:
+                raise ArtifactError(
+                    f"{self.store.url}: belongs to other data or settings; remove it or leave out --resume"
+                )
+            self.done = int(found["epoch"])
+            require_reachable(self.store.url, self.done, self.of)
+            self.saved = ClusterState(self.store, self.done, int(found["machines"]))
+        self.workers.all("begin", self.saved)
+
+    def _learn(self) -> None:
+        found = self.workers.all("epoch", self.done + 1)
+        updates, trouble, watched = zip(*found, strict=True)
+        self.done, self.updates = self.done + 1, sum(updates)
+        if sum(trouble):
+            raise diverged(self.done, self.job.settings)
+        if self.loss:
+            self.loss.take(watched)
 
     def _write(self) -> ClusterState:
-        for name in self.tables:
-            self.solver.lay_out(name, OWN_ORDER)
-        state = ClusterState(self.store, self.done, self.shards)
-        largest = self.cluster.gather(
-            [
-                self.cluster.submit(write_values, self.store, state.name(table, shard), values)
-                for table, shards in self.solver.values.items()
-                for shard, values in enumerate(shards)
-            ]
-        )
-        if not max(largest, default=0.0) <= LARGEST:
-            raise diverged(self.done, self.settings)
-        self.store.write_document(f"{MANIFEST}/training", {"epoch": self.done, "fingerprint": self.mark})
+        state = ClusterState(self.store, self.done, self.workers.count)
+        largest = self.workers.all("write", state)
+        if not max(largest) <= LARGEST:
+            raise diverged(self.done, self.job.settings)
+        about = {"epoch": self.done, "fingerprint": self.mark, "machines": state.machines}
+        self.store.write_document(f"{MANIFEST}/training", about)
         for folder in self.store.folders("state-"):
             if folder != state.folder:
-                with contextlib.suppress(OSError):  # a task of an epoch that was lost may still write there
+                with contextlib.suppress(OSError):  # a worker that was lost may still write there
                     self.store.remove(folder)
         return state
-
-
-class InStore(Checkpoint):
-    """In place of a file: the trainer's own states in the store."""
-
-    def __init__(self, trainer: ClusterTrainer) -> None:
-        super().__init__(Run())
-        self.trainer = trainer
-
-    def save(self, name: str, state: object) -> None:
-        self.trainer.save()
-
-
-def read_values(store: Store, name: str) -> NDArray[np.float32]:
-    return store.read(name)["values"]
-
-
-def write_values(store: Store, name: str, values: NDArray[np.float32]) -> float:
-    """Write a shard; the largest value in it (infinite for what is no number)."""
-    store.write(name, {"values": values})
-    largest = float(np.abs(values).max(initial=0))
-    return largest if largest == largest else float("inf")
