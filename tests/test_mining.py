@@ -6,6 +6,7 @@ import gzip
 import json
 from collections.abc import Callable
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -330,6 +331,20 @@ def test_a_folder_holds_everything_and_opens_as_data(mined: Mined, tmp_path: Pat
         Mined.read(folder)
     with pytest.raises(DataError, match="not a mining folder"):
         Mined.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [("explanations", "text"), ("explanations", "id"), ("wordings", "normalized")]
+)
+def test_a_folder_that_lacks_a_column_is_refused(mined: Mined, tmp_path: Path, name: str, column: str) -> None:
+    folder = mined.write(tmp_path / "mined")
+    file = folder / f"{name}.parquet"
+    pl.read_parquet(file).rename({column: "other"}).write_parquet(file)
+    account = json.loads((folder / "mining.json").read_text(encoding="utf-8"))
+    account["sha256"][file.name] = sha256(file.read_bytes()).hexdigest()
+    (folder / "mining.json").write_text(json.dumps(account), encoding="utf-8")
+    with pytest.raises(DataError, match=f"lack a column '{column}'"):
+        Mined.read(folder)
 
 
 def test_mining_the_same_reviews_into_a_pool_changes_nothing(mined: Mined) -> None:

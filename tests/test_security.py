@@ -59,7 +59,10 @@ def test_a_model_folder_may_itself_be_reached_by_a_link(split: Split, tmp_path: 
     assert load(tmp_path / "current").id == "pop"
 
 
-@pytest.mark.parametrize("name", ["../arrays/x.npy", "arrays/../../x.npy", "/etc/passwd", "arrays/x.npy\0", "x.npy"])
+@pytest.mark.parametrize(
+    "name",
+    ["../arrays/x.npy", "arrays/../../x.npy", "/etc/passwd", "arrays/x.npy\0", "x.npy", f"arrays/{300 * 'x'}.npy"],
+)
 def test_a_manifest_names_files_of_its_own_folder_only(split: Split, tmp_path: Path, name: str) -> None:
     folder = POP().fit(split).save(tmp_path / "model")
     manifest = json.loads((folder / "manifest.json").read_text())

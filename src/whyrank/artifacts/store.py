@@ -22,7 +22,7 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 # For arrays of any other type or layout, kernels would be compiled anew, which takes long.
 TYPES = (np.float32, np.float64, np.int32, np.int64, np.uint8)
-FILE_NAME = re.compile(r"(arrays/[A-Za-z0-9_.-]+\.npy|tables/[A-Za-z0-9_.-]+\.arrow)")
+FILE_NAME = re.compile(r"(arrays/[A-Za-z0-9_.-]{1,200}\.npy|tables/[A-Za-z0-9_.-]{1,200}\.arrow)")
 
 
 def is_saved(folder: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -22,6 +23,9 @@ from whyrank.mining.rules import MiningRules, StatementRules
 
 FORMAT = 1
 TABLES = ("triplets.parquet", "wordings.parquet", "explanations.parquet")
+OF_WORDINGS = {"explanation": pl.String(), "text": pl.String(), "normalized": pl.String()}
+OF_CLAUSES = {"id": pl.String(), "text": pl.String()}
+OF_STATEMENTS = {**OF_CLAUSES, "aspect": pl.String(), "sense": pl.String(), "polarity": pl.Int8()}
 KEYS = "reviews.parquet"  # which reviews were read, so that none counts twice; folders of clauses have none
 
 
@@ -151,8 +155,12 @@ class Mined:
             for row in account["dropped"]:
                 report.dropped[row["rule"]], report.examples[row["rule"]] = row["sentences"], row["examples"]
                 report.wordings |= {row["rule"]: row["wordings"]} if row["wordings"] is not None else {}
-            pool = Pool(_whole(triplets.drop("text", "aspect", "polarity", strict=False)), wordings, explanations)
             kind = StatementRules if account.get("unit") == "statements" else MiningRules
+            pool = Pool(
+                _whole(triplets.drop("text", "aspect", "polarity", strict=False)),
+                _with_columns(wordings, OF_WORDINGS),
+                _with_columns(explanations, OF_STATEMENTS if kind is StatementRules else OF_CLAUSES),
+            )
             given = dict(account["rules"])
             if "titles" in given:  # its name in version 0.1
                 given["review_titles"] = given.pop("titles")
@@ -177,6 +185,14 @@ def _read_table(file: Path, digest: str) -> pl.DataFrame:
     if sha256(file.read_bytes()).hexdigest() != digest:
         raise DataError("changed since it was written", path=file, expected="a fresh mining folder")
     return pl.read_parquet(check_parquet(file), glob=False)
+
+
+def _with_columns(table: pl.DataFrame, needed: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """The table, if it has these columns."""
+    for name, kind in needed.items():
+        if table.schema.get(name) != kind:
+            raise ValueError(f"its tables lack a column {name!r} of {kind}")
+    return table
 
 
 def _whole(triplets: pl.DataFrame) -> pl.DataFrame:
