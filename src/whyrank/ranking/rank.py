@@ -23,7 +23,7 @@ from whyrank.ranking.request import Candidates
 from whyrank.ranking.search import Search
 from whyrank.ranking.topics import groups_of
 
-Kept = TypeVar("Kept")
+Cached = TypeVar("Cached")
 CHUNK = 8192  # pairs whose queries and lists are in memory at once
 WHOLE = 1 << 22  # scores of whole pools that are in memory at once, for models that need them
 PLAIN = Options.plain()
@@ -64,7 +64,7 @@ class ItemRanker(Ranker, Protocol):
 
     def item_search(self) -> Search: ...
 
-    def kept(self, key: object, make: Callable[[], Kept]) -> Kept: ...
+    def cached(self, key: object, make: Callable[[], Cached]) -> Cached: ...
 
 
 def user_numbers(catalog: Catalog, users: Sequence[str] | pl.Series, options: Options) -> Numbers:

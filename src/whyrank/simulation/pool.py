@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from whyrank.errors import ParameterError
 from whyrank.simulation.draw import spread
-from whyrank.simulation.text import Sentence, parse_aspects, sentences
+from whyrank.simulation.text import PoolSentence, parse_aspects, sentences
 
 PRAISE_SHARE = 0.6
 COSTS = (1.3, 2.0, 3.0, 9.0)  # ever more elaborate sentences, until there are enough
 
 
-class Pool(NamedTuple):
+class SimulatedPool(NamedTuple):
     """One entry per explanation, by number."""
 
     texts: list[str]
@@ -37,13 +37,13 @@ def aspect_weights(aspects: int) -> NDArray[np.float64]:
     return weights / weights.sum()
 
 
-def build_pool(domain: str, explanations: int, rng: np.random.Generator) -> Pool:
+def build_pool(domain: str, explanations: int, rng: np.random.Generator) -> SimulatedPool:
     """Draw distinct sentences, plain ones first, and give each cell a Zipf law of popularity."""
     names = tuple(aspect.name.rstrip("=") for aspect in parse_aspects(domain))[: max(1, explanations // 12)]
     cells = _cells(domain, len(names), explanations)
     weights = np.repeat(aspect_weights(len(names)), 2) * np.tile([1 - PRAISE_SHARE, PRAISE_SHARE], len(names))
     sizes = spread(rng, explanations, weights, np.array([len(cell) for cell in cells]))
-    chosen: list[Sentence] = []
+    chosen: list[PoolSentence] = []
     zipf: list[NDArray[np.float64]] = []
     for cell, size in zip(cells, sizes, strict=True):
         cost = np.array([sentence.cost for sentence in cell])
@@ -54,7 +54,7 @@ def build_pool(domain: str, explanations: int, rng: np.random.Generator) -> Pool
         zipf.append(law / law.sum())
     cell_of = np.repeat(np.arange(len(cells)), sizes)
     order = rng.permutation(explanations)  # so that an id tells nothing
-    return Pool(
+    return SimulatedPool(
         [chosen[place].text for place in order],
         cell_of[order] // 2,
         cell_of[order] % 2 == 1,
@@ -64,11 +64,11 @@ def build_pool(domain: str, explanations: int, rng: np.random.Generator) -> Pool
     )
 
 
-def _cells(domain: str, aspects: int, explanations: int) -> list[list[Sentence]]:
+def _cells(domain: str, aspects: int, explanations: int) -> list[list[PoolSentence]]:
     """All candidate sentences, cell by cell (blame, then praise, of each aspect), no text twice."""
     for max_cost in COSTS:
         seen: set[str] = set()
-        cells: list[list[Sentence]] = []
+        cells: list[list[PoolSentence]] = []
         for aspect in parse_aspects(domain)[:aspects]:
             for positive in (False, True):
                 found = {each.text: each for each in sentences(domain, aspect, positive, max_cost)}

@@ -30,7 +30,7 @@ class Aspect(NamedTuple):
     tails: dict[bool, tuple[tuple[str, bool], ...]]  # praise? -> text, does it belong to the noun
 
 
-class Phrase(NamedTuple):
+class AspectPhrase(NamedTuple):
     """An adjective phrase; `cost` says how elaborate it is, plain wording being the most frequent."""
 
     text: str
@@ -39,7 +39,7 @@ class Phrase(NamedTuple):
     before_noun: bool
 
 
-class Sentence(NamedTuple):
+class PoolSentence(NamedTuple):
     text: str
     sentiment: float
     cost: float
@@ -104,7 +104,7 @@ def _tails(tails: list[str], other_side: str) -> tuple[tuple[str, bool], ...]:
     return tuple((tail.lstrip("^+-"), "^" in tail) for tail in tails if not tail.startswith(other_side))
 
 
-def _phrases(aspect: Aspect, positive: bool) -> Iterator[Phrase]:
+def _phrases(aspect: Aspect, positive: bool) -> Iterator[AspectPhrase]:
     """Every adjective phrase of one side: plain, modified, paired, and for blame the negated praise."""
     sign = 1.0 if positive else -1.0
     own = aspect.adjectives[positive]
@@ -113,28 +113,28 @@ def _phrases(aspect: Aspect, positive: bool) -> Iterator[Phrase]:
     general = tuple(pair for pair in _adjectives(words) if pair[0] not in known)
     for word, grade in own + general:
         cost = 0.0 if word in known else GENERAL_COST
-        yield Phrase(word, sign * BASE[grade], cost, True)
+        yield AspectPhrase(word, sign * BASE[grade], cost, True)
         gradable = GRADABLE if grade == "" else EXTREME if grade == "!" else {}
         for modifier in gradable.get(positive, ()):
             if word not in known and modifier.text in ("a bit", "extremely"):
                 continue  # nobody says "a bit poor" or "extremely good"
             strength = min(1.0, BASE[grade] + modifier.shift)
-            yield Phrase(f"{modifier.text} {word}", sign * strength, cost + 1.0, modifier.before_noun)
+            yield AspectPhrase(f"{modifier.text} {word}", sign * strength, cost + 1.0, modifier.before_noun)
     plain = [word for word, grade in own if grade != "!"]
     for place, first in enumerate(plain):
         for second in plain[place + 1 :]:
-            yield Phrase(f"{first} and {second}", sign * 0.75, PAIR_COST, True)
+            yield AspectPhrase(f"{first} and {second}", sign * 0.75, PAIR_COST, True)
             for modifier in GRADABLE[positive][:3] if (first, "") in own else ():
                 text = f"{modifier.text} {first} and {second}"
-                yield Phrase(text, sign * min(1.0, 0.75 + modifier.shift), PAIR_COST + 1.5, True)
+                yield AspectPhrase(text, sign * min(1.0, 0.75 + modifier.shift), PAIR_COST + 1.5, True)
     if not positive:
         for word, grade in aspect.adjectives[True]:
             if grade == "":
-                yield Phrase(f"not {word}", -0.5, 1.0, False)
-                yield Phrase(f"not very {word}", -0.4, 1.2, False)
+                yield AspectPhrase(f"not {word}", -0.5, 1.0, False)
+                yield AspectPhrase(f"not very {word}", -0.4, 1.2, False)
 
 
-def sentences(domain: str, aspect: Aspect, positive: bool, max_cost: float) -> Iterator[Sentence]:
+def sentences(domain: str, aspect: Aspect, positive: bool, max_cost: float) -> Iterator[PoolSentence]:
     """Every sentence of praise (or blame) about an aspect that is at most `max_cost` elaborate."""
     for phrase in _phrases(aspect, positive):
         for (noun, plural), noun_cost in zip(aspect.nouns, NOUN_COSTS, strict=False):
@@ -149,7 +149,7 @@ def sentences(domain: str, aspect: Aspect, positive: bool, max_cost: float) -> I
                 if body_cost > max_cost:
                     continue
                 text = body[0].upper() + body[1:]
-                yield Sentence(text, phrase.sentiment, body_cost)
+                yield PoolSentence(text, phrase.sentiment, body_cost)
                 for tail, of_noun in aspect.tails[positive] if body_cost + TAIL_COST <= max_cost else ():
                     if before_noun or not of_noun:
-                        yield Sentence(f"{text} {tail}", phrase.sentiment, body_cost + TAIL_COST)
+                        yield PoolSentence(f"{text} {tail}", phrase.sentiment, body_cost + TAIL_COST)
