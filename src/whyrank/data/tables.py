@@ -16,8 +16,8 @@ from typing import Literal
 import polars as pl
 
 from whyrank.atomic import new_file
+from whyrank.data.columns import to_lines
 from whyrank.data.compressed import EXPANSION, careful_lines, check_expansion
-from whyrank.data.lines import to_lines
 from whyrank.data.parquet import check_parquet
 from whyrank.data.problems import Problems
 from whyrank.errors import DataError
