@@ -162,7 +162,7 @@ def test_what_was_made_known_is_known_in_the_first_call() -> None:
     keys, queries = pool_that_norms_do_not_sieve()
     new, known = (Search(keys, np.arange(len(keys)), constant=1, parts=(20, 20)) for _ in range(2))
     known.prepare(queries[::2])
-    known.acquaint(queries)
+    known.warm_up(queries)
     for threads in (1, 2):
         for a, b in zip(new.top(queries, 10, threads=threads), known.top(queries, 10, threads=threads), strict=True):
             np.testing.assert_array_equal(a, b)
@@ -177,7 +177,7 @@ def test_nothing_is_made_known_that_has_no_room_or_does_not_pay(share: float, me
     search = Search(keys, np.arange(len(keys)), constant=1, parts=(20, 20), memory=memory)
     search.prepare(queries)
     before = search.nbytes
-    search.acquaint(crowd.astype(np.float32))
+    search.warm_up(crowd.astype(np.float32))
     assert search.nbytes == before
 
 

@@ -23,9 +23,9 @@ from whyrank.experiments.cache import Cache, Result, digest
 from whyrank.experiments.jobs import Job
 from whyrank.experiments.lab import Lab, of_same_data, read_configs, read_tuned
 from whyrank.experiments.measures import choose_mu
-from whyrank.experiments.plots import Line
+from whyrank.experiments.plots import Curve
 from whyrank.experiments.published import AMAZON, published_for
-from whyrank.experiments.report import Report
+from whyrank.experiments.report import ExperimentReport
 from whyrank.experiments.suite import EXPERIMENTS, names_of, run, tune_first
 from whyrank.experiments.workers import processes
 from whyrank.models import BPER, BPR, POP, SHARE, Profile
@@ -298,7 +298,7 @@ def test_published_figures_stand_beside_the_papers_own_sets_only(data: Triplets)
 
 
 def test_a_report_escapes_what_users_wrote() -> None:
-    report = Report("<b>", "").paragraph("<script>").table(["a"], [["<i>x</i>"]], name="t")
+    report = ExperimentReport("<b>", "").paragraph("<script>").table(["a"], [["<i>x</i>"]], name="t")
     assert "<script>" not in report.html()
     assert "<i>" not in report.html()
 
@@ -393,6 +393,6 @@ def test_mu_is_chosen_by_a_model_that_has_not_learned_from_validation(parts: lis
 
 def test_deviations_in_pictures_are_those_of_a_sample() -> None:
     values = np.array([[1.0, 2.0], [3.0, np.nan], [8.0, 4.0]])
-    found = Line("x", [0, 1], values).deviation
+    found = Curve("x", [0, 1], values).deviation
     assert found == pytest.approx([values[:, 0].std(ddof=1), np.array([2.0, 4.0]).std(ddof=1)])
-    assert Line("x", [0, 1], values[:1]).deviation.tolist() == [0, 0]
+    assert Curve("x", [0, 1], values[:1]).deviation.tolist() == [0, 0]

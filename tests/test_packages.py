@@ -99,54 +99,52 @@ class Flat(POP):
 """
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """A copy of the sources, to be edited."""
-    copy = tmp_path / "src" / "whyrank"
-    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("page", "*.nb?"))
-    return copy
+ASK = """
+import json, typer
+from whyrank.cli import commands
+from whyrank.cli.app import app
+from whyrank.models import MODELS
+from whyrank.service.app import create_app
+from whyrank.service.settings import Settings
+explain = typer.main.get_command(app).commands["explain"]
+flags = [flag for each in explain.params for flag in each.opts]
+schemas = create_app(Settings(models=())).app.openapi()["components"]["schemas"]
+option = schemas["PairsRequest"]["properties"]["loudness"]
+print(json.dumps({"summary": MODELS["flat"].summary, "flags": flags, "option": option}))
+"""
 
 
-def run_in(tree: Path, code: str) -> str:
-    environment = os.environ | {"PYTHONPATH": str(tree.parent)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert not done.returncode, done.stderr
-    return done.stdout
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a copy of the sources says after a model and an option were added in the files that the map names."""
+    tree, rows = tmp_path_factory.mktemp("src") / "whyrank", rows_of_the_map()
+    shutil.copytree(SOURCE, tree, ignore=shutil.ignore_patterns("page", "*.nb?"))
 
+    def edit(file: str, old: str, new: str) -> None:
+        text = (tree / file).read_text(encoding="utf-8")
+        assert text.count(old) == 1, (file, old)
+        (tree / file).write_text(text.replace(old, new), encoding="utf-8")
 
-def edit(tree: Path, file: str, old: str, new: str) -> None:
-    text = (tree / file).read_text(encoding="utf-8")
-    assert text.count(old) == 1, (file, old)
-    (tree / file).write_text(text.replace(old, new), encoding="utf-8")
-
-
-def test_a_model_is_added_in_the_files_that_the_map_names(tree: Path) -> None:
-    register = rows_of_the_map()["add a model"][1]
+    register, before = rows["add a model"][1], "from whyrank.models.learned"
     (tree / "models" / "flat.py").write_text(FLAT)
-    before = "from whyrank.models.learned"
-    edit(tree, register, before, f"from whyrank.models.flat import Flat\n{before}")
-    edit(tree, register, "*(Profile, ProfileJ),", "*(Profile, ProfileJ, Flat),")
-    code = (
-        "from whyrank.cli import main\ntry:\n    main(['models'])\nexcept SystemExit as end:\n    assert not end.code"
-    )
-    assert "all the same" in run_in(tree, code)
+    edit(register, before, f"from whyrank.models.flat import Flat\n{before}")
+    edit(register, "*(Profile, ProfileJ),", "*(Profile, ProfileJ, Flat),")
+    field, before = '_option(1.0, "number", "How loud.", at_least=0, at_most=11)', "    per_aspect: int = _option(\n"
+    edit(rows["add an option"][0], before, f"    loudness: float = {field}\n{before}")
+    environment = os.environ | {"PYTHONPATH": str(tree.parent)}
+    done = subprocess.run([sys.executable, "-c", ASK], env=environment, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
-def test_an_option_is_added_in_the_files_that_the_map_names(tree: Path) -> None:
-    declare = rows_of_the_map()["add an option"][0]
-    field = '    loudness: float = _option(1.0, "number", "How loud reasons are.", at_least=0, at_most=11)\n'
-    edit(tree, declare, "    per_aspect: int = _option(\n", f"{field}    per_aspect: int = _option(\n")
-    code = (
-        "import json, typer\nfrom whyrank.cli import commands\nfrom whyrank.cli.app import app\n"
-        "from whyrank.service.app import create_app\nfrom whyrank.service.settings import Settings\n"
-        "explain = typer.main.get_command(app).commands['explain']\n"
-        "flags = [flag for each in explain.params for flag in each.opts]\n"
-        "schemas = create_app(Settings(models=())).app.openapi()['components']['schemas']\n"
-        "print(json.dumps([flags, schemas['PairsRequest']['properties']['loudness']]))"
-    )
-    flags, schema = json.loads(run_in(tree, code))
-    assert "--loudness" in flags
-    assert (schema["description"], schema["maximum"]) == ("How loud reasons are.", 11)
+def test_a_model_is_added_in_the_files_that_the_map_names(extended: dict[str, Any]) -> None:
+    assert extended["summary"] == "all the same"
+
+
+def test_an_option_is_added_in_the_files_that_the_map_names(extended: dict[str, Any]) -> None:
+    assert "--loudness" in extended["flags"]
+    assert (extended["option"]["description"], extended["option"]["maximum"]) == ("How loud.", 11)
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:

@@ -1,4 +1,4 @@
-"""A model's search is ready before anybody asks: laid out, and acquainted with all users and items if that is cheap."""
+"""A model's search is ready before anybody asks: laid out, and warmed up for all users and items if that is cheap."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_the_search_finds_what_a_full_sort_finds(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("whyrank.ranking.search._often", lambda layout: 1)
             search.prepare(queries)
-            search.acquaint(queries[rng.permutation(len(queries))])
+            search.warm_up(queries[rng.permutation(len(queries))])
     filters = {"allowed": rng.random(len(ties)) < rng.choice([0.0, 0.05, 0.7])} if with_filter else {}
     bonus = random_bonus(rng, len(queries), len(ties)) if with_bonus else None
     assert_exact(search, queries, ties, n, bonus, **filters)

@@ -249,7 +249,7 @@ def test_a_loaded_model_has_nothing_left_to_make_for_a_request(world: World) -> 
     with world.client("toy") as client:
         state = client.app.app.state.whyrank
         catalog, model = state.shelf.default.model.catalog_, state.shelf.default.model
-        before = set(vars(catalog)), set(vars(catalog.people)), set(model._kept)
+        before = set(vars(catalog)), set(vars(catalog.people)), set(model._cache)
         for more in ({}, {"mu": 0.25}, {"polarity": "negative"}, {"grounded": False}, {"specificity": 0.5}):
             assert client.post("/v1/explain", json={"user": world.user, "item": world.item, **more}).status_code == 200
-        assert (set(vars(catalog)), set(vars(catalog.people)), set(model._kept)) == before
+        assert (set(vars(catalog)), set(vars(catalog.people)), set(model._cache)) == before

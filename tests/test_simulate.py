@@ -10,7 +10,7 @@ from whyrank.data import Triplets
 from whyrank.errors import ParameterError
 from whyrank.simulation import simulate_reviews
 from whyrank.simulation.draw import cover, make_distinct, spread, urn
-from whyrank.simulation.text import DOMAINS, parse_aspects, sentences
+from whyrank.simulation.pool import DOMAINS, parse_aspects, sentences
 from whyrank.simulation.triplets import PRESETS, planted, resolve, simulate
 
 

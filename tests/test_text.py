@@ -18,8 +18,7 @@ from whyrank.errors import ArtifactError, MissingExtra, ParameterError
 from whyrank.kernels.semantic import adamw_rows, pairwise_gradients, product, product_with_transposed
 from whyrank.text import Encoder, find_weights
 from whyrank.text.cache import VectorCache, encodings
-from whyrank.text.cold import borrowed, nearest
-from whyrank.text.features import Preparation, checked, in_order
+from whyrank.text.features import Preparation, borrowed, checked, in_order, nearest
 from whyrank.training.fusion import FUSIONS
 
 SENTENCES = ["The pool was lovely.", "A great swimming pool!", "The invoice was wrong."]

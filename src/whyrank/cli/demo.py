@@ -138,9 +138,9 @@ def _show(model: Model, cases: list[tuple[str, str, list[str]]]) -> None:
 def _report(
     output: Path, split: Split, result: Comparison, model: Model, cases: list[tuple[str, str, list[str]]]
 ) -> Path:
-    from whyrank.experiments.report import Report
+    from whyrank.experiments.report import ExperimentReport
 
-    report = Report("whyrank: a demonstration", f"Simulated hotel reviews, mined into {counted(split.data)}.")
+    report = ExperimentReport("whyrank: a demonstration", f"Simulated hotel reviews, mined into {counted(split.data)}.")
     report.summary(result.verdict())
     report.heading("Models compared").table(*result.cells()).paragraph(result.note(), note=True)
     report.heading("Reasons for three users")

@@ -40,7 +40,7 @@ def create_command(
     ties: Annotated[bool, typer.Option("--ties", help="Participants may say that both are as close.")] = False,
     title: Annotated[str, typer.Option(help="For you; participants never see it.")] = "",
     question: Annotated[str | None, typer.Option(help="What participants are asked.")] = None,
-    grounded: Annotated[bool, typer.Option("--grounded", help="Only what someone has said of the item.")] = False,
+    grounded: Annotated[bool, typer.Option("--grounded", help="Only what someone has said about the item.")] = False,
     titles: Titles = None,
     url: Address = "http://127.0.0.1:8000/",
     store: StoreOption = DEFAULT_STORE,

@@ -1,4 +1,4 @@
-"""What a fitted model remembers of its training data: who and what there is, and what was said of what."""
+"""What a fitted model remembers of its training data: who and what there is, and what was said about what."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ class Catalog:
         """Those of further triplets that this catalog has not counted.
 
         Of a pair that it knows they are those that the user or the item has not had yet: a catalog does not remember
-        what was said of a pair, so the rest has been counted or cannot be told from what has been.
+        what was said about a pair, so the rest has been counted or cannot be told from what has been.
         """
         user, item = self.numbers_of(new)
         explanation = self.explanations.numbers(new.explanations.ids, missing="negative")[new.explanation]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 
 import numpy as np
@@ -124,3 +125,17 @@ def _check_rows(series: pl.Series, bad: pl.Series, problem: str, expected: str) 
 
 def _wrong_type(series: pl.Series, expected: str) -> DataError:
     return DataError(f"a column of type {series.dtype}"[:200], column=series.name, expected=expected)
+
+
+def to_lines(texts: pl.Series) -> bytes:
+    """The texts, each followed by a new line; texts may hold new lines themselves. Null is an empty line."""
+    buffer = io.BytesIO()
+    texts.to_frame().write_csv(buffer, include_header=False, quote_style="never")
+    return buffer.getvalue()
+
+
+def from_lines(lines: NDArray[np.uint8]) -> pl.Series:
+    """The lines of UTF-8 bytes that end with a new line."""
+    if not len(lines):
+        return pl.Series([], dtype=pl.String)
+    return pl.Series(lines.tobytes().decode()[:-1].split("\n"), dtype=pl.String)

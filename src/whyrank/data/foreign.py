@@ -13,7 +13,7 @@ import polars as pl
 
 from whyrank.data.compressed import EXPANSION, check_expansion
 from whyrank.data.problems import Problems
-from whyrank.data.tables import COMPRESSIONS, Columns, csv_rows, inside, line_batches, read_table
+from whyrank.data.tables import COMPRESSIONS, Columns, csv_rows, inside, line_batches, lines_of, read_table
 from whyrank.errors import DataError
 
 Rows = Iterator[tuple[int, dict[str, str | None]]]  # number of the line, and its columns
@@ -58,10 +58,6 @@ def _kind(path: Path) -> str | None:
     return suffixes[-1] if suffixes and suffixes[-1] in (".inter", ".dat", ".csv") else None
 
 
-def _lines(path: Path, problems: Problems) -> Iterator[str]:
-    return (line or "" for batch in line_batches(path, problems) for line in batch.to_list())
-
-
 # -- RecBole -----------------------------------------------------------------------------------------------------------
 
 
@@ -96,7 +92,7 @@ def _typed(path: Path, field: str) -> tuple[str, str]:
 
 
 def _tabbed(path: Path, header: list[str], problems: Problems) -> Rows:
-    for number, line in enumerate(islice(_lines(path, problems), 1, None), 2):
+    for number, line in enumerate(islice(lines_of(path, problems), 1, None), 2):
         fields = line.split("\t")
         if not line:
             continue
@@ -170,7 +166,7 @@ def _colons(path: Path, columns: Columns | None, problems: Problems) -> pl.DataF
             "a file without a header", path=path, expected="numbers of columns: user=0,item=1,explanation=2"
         )
     count, rows = 0, []
-    for number, line in enumerate(_lines(path, problems), 1):
+    for number, line in enumerate(lines_of(path, problems), 1):
         fields = line.split("::")
         count = count or len(fields)
         if line.strip() and len(fields) != count:

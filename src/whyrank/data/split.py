@@ -151,7 +151,7 @@ def split_records(
     Raises ParameterError for shares and methods that do not exist, DataError where times are needed and missing.
 
     >>> from whyrank.simulation import simulate
-    >>> data = simulate("small", users=20, items=9, records=90, triplets=120, seed=0)
+    >>> data = simulate("small", users=20, items=9, explanations=40, records=90, triplets=120, seed=0)
     >>> data.split(method="leave-last", last=1).info["last"]
     1
     """

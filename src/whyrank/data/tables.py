@@ -16,8 +16,8 @@ from typing import Literal
 import polars as pl
 
 from whyrank.atomic import new_file
+from whyrank.data.columns import to_lines
 from whyrank.data.compressed import EXPANSION, careful_lines, check_expansion
-from whyrank.data.lines import to_lines
 from whyrank.data.parquet import check_parquet
 from whyrank.data.problems import Problems
 from whyrank.errors import DataError
@@ -186,7 +186,7 @@ def _read_carefully(
     """Row by row, so that each bad one can be named or skipped."""
     if form == "jsonl":
         wanted = {str(source) for source in mapping.values()}
-        rows = json_rows(_lines(path, problems), 1, path, wanted, problems)
+        rows = json_rows(lines_of(path, problems), 1, path, wanted, problems)
     else:
         rows = csv_rows(path, form, positions, problems)
     kept: dict[str, list[str | None]] = {name: [] for name in mapping}
@@ -306,8 +306,9 @@ def _lossy_lines(path: Path, error: BaseException) -> Iterator[str]:
         raise DataError(f"cannot be read: {first_line(error)}", path=path) from error
 
 
-def _lines(path: Path, problems: Problems) -> Iterator[str]:
-    return (line for batch in line_batches(path, problems) for line in batch.to_list())
+def lines_of(path: Path, problems: Problems) -> Iterator[str]:
+    """The lines of a file, one by one."""
+    return (line or "" for batch in line_batches(path, problems) for line in batch.to_list())
 
 
 def json_rows(
@@ -341,7 +342,7 @@ def json_rows(
 def csv_rows(path: Path, form: str, positions: bool, problems: Problems) -> Iterator[dict[str, str | None]]:
     """The rows of a CSV or TSV file one by one, by header (or by place); bad ones are named or skipped."""
     header: list[str] | None = None
-    for number, fields in csv_records(_lines(path, problems), form):
+    for number, fields in csv_records(lines_of(path, problems), form):
         if isinstance(fields, csv.Error):
             error = DataError(f"broken row: {first_line(fields)}", path=path, row=number, expected="quotes that close")
             if header is None:

@@ -16,8 +16,8 @@ from whyrank.experiments.curves import caption
 from whyrank.experiments.jobs import Job, experiment
 from whyrank.experiments.lab import Lab
 from whyrank.experiments.measures import STEPS
-from whyrank.experiments.plots import Line, Panel, draw, scatter
-from whyrank.experiments.report import Report
+from whyrank.experiments.plots import Curve, Panel, draw, scatter
+from whyrank.experiments.report import ExperimentReport
 
 CURVES = ("bper", "profile")
 ITEM_CURVES = ("bper-j", "profile-j")
@@ -37,7 +37,7 @@ def jobs(lab: Lab) -> list[Job]:
 
 
 @experiment("beyond", 9, jobs)
-def write(lab: Lab, report: Report) -> Facts:
+def write(lab: Lab, report: ExperimentReport) -> Facts:
     found: Facts = {"lists": _lists(lab, report), "popularity": _popularity(lab, report)}
     found |= {"known": _known(lab, report), "unknown": _unknown(lab, report)}
     found |= {"cost": _cost(lab, report), "options": _options(lab, report), "goals": _goals(lab, report)}
@@ -74,7 +74,7 @@ def _bests(table: Sequence[Values], least: Sequence[bool]) -> list[list[bool]]:
 # -- how lists read ----------------------------------------------------------------------------------------------------
 
 
-def _lists(lab: Lab, report: Report) -> Facts:
+def _lists(lab: Lab, report: ExperimentReport) -> Facts:
     report.heading("Beyond accuracy: how lists read")
     names = ("coverage", "novelty", "personalization", "redundancy")
     found: dict[str, Values] = {}
@@ -97,7 +97,7 @@ def _lists(lab: Lab, report: Report) -> Facts:
 # -- popularity --------------------------------------------------------------------------------------------------------
 
 
-def _popularity(lab: Lab, report: Report) -> Facts:
+def _popularity(lab: Lab, report: ExperimentReport) -> Facts:
     def measure(split: Split, lists: Lists) -> list[float | None]:
         popularity, relevant = split.training.popularity, split.test.record_explanations
         parts = strata.by_explanation(lists, relevant, strata.popularity_strata(popularity), 3)
@@ -110,7 +110,7 @@ def _popularity(lab: Lab, report: Report) -> Facts:
     headers = ["textbook NDCG@10 (%)", *strata.POPULARITY, "inverse propensity"]
     report.table(headers, rows, _bests(table, [False] * 4), name="popularity")
     drawn = [name for name in found if name in DRAWN]
-    lines = [Line(name, range(3), 100 * found[name][:, :3]) for name in drawn]
+    lines = [Curve(name, range(3), 100 * found[name][:, :3]) for name in drawn]
     panel = Panel(lines, "explanations by popularity", "textbook NDCG@10 (%)", ticks=strata.POPULARITY)
     words = (
         "NDCG when only head, middle or tail explanations are looked for; each third holds a third of the training "
@@ -129,7 +129,7 @@ def _popularity(lab: Lab, report: Report) -> Facts:
 # -- how much is known -------------------------------------------------------------------------------------------------
 
 
-def _known(lab: Lab, report: Report) -> Facts:
+def _known(lab: Lab, report: ExperimentReport) -> Facts:
     def measure(split: Split, lists: Lists) -> list[float | None]:
         train, test, count = split.training, split.test, len(strata.KNOWN)
         of_user, of_item = (strata.known_strata(each) for each in strata.records_of(train))
@@ -157,7 +157,7 @@ def _known(lab: Lab, report: Report) -> Facts:
         rows.insert(0, ["test pairs (first split)", *(f"{sizes[side][place]:,}" for place in some)])
         report.table(headers, rows, marks, name=f"known_{('user', 'item', 'explanation')[side]}")
         drawn = [name for name in found if name in DRAWN]
-        lines = [Line(name, range(len(some)), 100 * found[name][:, part][:, some]) for name in drawn]
+        lines = [Curve(name, range(len(some)), 100 * found[name][:, part][:, some]) for name in drawn]
         panels.append(Panel(lines, words, "textbook NDCG@10 (%)", ticks=[strata.KNOWN[place] for place in some]))
     words = "Accuracy by how much training data there is."
     report.picture("known", *draw("known", panels, columns=1), caption(lab, words))
@@ -175,7 +175,7 @@ def _stratum_sizes(split: Split) -> list[list[int]]:
     return [*sizes, [len(np.unique(record[said == at])) for at in places]]
 
 
-def _unknown(lab: Lab, report: Report) -> Facts:
+def _unknown(lab: Lab, report: ExperimentReport) -> Facts:
     """Test pairs whose user, item or both are hidden from the model."""
     found: dict[str, Values] = {}
     for name in lab.pick(ranking.MODELS):
@@ -196,7 +196,7 @@ def _unknown(lab: Lab, report: Report) -> Facts:
 # -- cost --------------------------------------------------------------------------------------------------------------
 
 
-def _cost(lab: Lab, report: Report) -> Facts:
+def _cost(lab: Lab, report: ExperimentReport) -> Facts:
     report.heading("Beyond accuracy: cost against quality")
     rows, points, found = [], [], {}
     for name in lab.pick(ranking.MODELS):
@@ -223,7 +223,7 @@ def _cost(lab: Lab, report: Report) -> Facts:
 # -- options -----------------------------------------------------------------------------------------------------------
 
 
-def _options(lab: Lab, report: Report) -> Facts:
+def _options(lab: Lab, report: ExperimentReport) -> Facts:
     models = lab.pick(CURVES)
     report.heading("Beyond accuracy: what diversity and specificity cost")
     if not models:
@@ -237,7 +237,7 @@ def _options(lab: Lab, report: Report) -> Facts:
         scale = 100 if gained == "redundancy" else 1
         for metric, words, factor in (("ndcg_paper", "NDCG@10 (%)", 100), (gained, label, scale)):
             values = {n: np.array([[factor * at[metric] for at in curve] for curve in c]) for n, c in curves.items()}
-            panels.append(Panel([Line(n, STEPS, v) for n, v in values.items()], ask, words))
+            panels.append(Panel([Curve(n, STEPS, v) for n, v in values.items()], ask, words))
             found[f"{ask} {metric}"] = {n: v.mean(0).tolist() for n, v in values.items()}
     words = (
         "Accuracy against what users asked for: diversity lowers the word overlap of reasons in a list, specificity "
@@ -254,7 +254,7 @@ def _with_items(lab: Lab) -> list[str]:
     return lab.pick(ITEM_CURVES, lambda kind: kind.ranks_items)
 
 
-def _goals(lab: Lab, report: Report) -> Facts:
+def _goals(lab: Lab, report: ExperimentReport) -> Facts:
     models = _with_items(lab)
     report.heading("Beyond accuracy: what serendipity and fair shares of items cost")
     if not models:
@@ -270,7 +270,7 @@ def _goals(lab: Lab, report: Report) -> Facts:
         curves = {n: [lab.facts(Job(n, split, ask))["curve"] for split in lab.numbers] for n in models}
         for metric, words in (("ndcg", "items: NDCG@10 (%)"), (gained, label)):
             values = {n: np.array([[100 * at[metric] for at in curve] for curve in c]) for n, c in curves.items()}
-            panels.append(Panel([Line(n, STEPS, v) for n, v in values.items()], axis, words))
+            panels.append(Panel([Curve(n, STEPS, v) for n, v in values.items()], axis, words))
             found[f"{ask} {metric}"] = {n: v.mean(0).tolist() for n, v in values.items()}
     words = (
         "Accuracy of recommended items against goals: serendipity prefers items unlike the user's own and less known "

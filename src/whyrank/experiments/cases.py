@@ -1,4 +1,4 @@
-"""Table 5 of the paper: what users said of single items beside what models would have shown."""
+"""Table 5 of the paper: what users said about single items beside what models would have shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from whyrank.errors import ParameterError
 from whyrank.experiments.cache import Facts
 from whyrank.experiments.jobs import Job, experiment
 from whyrank.experiments.lab import Lab
-from whyrank.experiments.report import Report
+from whyrank.experiments.report import ExperimentReport
 
 MODELS = ("pitf", "bper", "bper+", "profile")
 TOP = 5
@@ -24,7 +24,7 @@ def jobs(lab: Lab) -> list[Job]:
 
 
 @experiment("cases", 7, jobs)
-def write(lab: Lab, report: Report) -> Facts:
+def write(lab: Lab, report: ExperimentReport) -> Facts:
     report.heading("Single cases (paper, Table 5)")
     models = lab.pick(MODELS)
     test = lab.splits[0].test

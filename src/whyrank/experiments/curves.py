@@ -11,8 +11,8 @@ from whyrank.experiments.cache import Facts
 from whyrank.experiments.jobs import Job, experiment
 from whyrank.experiments.lab import Lab
 from whyrank.experiments.measures import METRICS, STEPS
-from whyrank.experiments.plots import Line, Panel, draw
-from whyrank.experiments.report import Report
+from whyrank.experiments.plots import Curve, Panel, draw
+from whyrank.experiments.report import ExperimentReport
 from whyrank.models import Model
 
 Values = NDArray[np.float64]
@@ -40,7 +40,7 @@ def mu_jobs(lab: Lab) -> list[Job]:
 
 
 @experiment("mu", 3, mu_jobs)
-def write_mu(lab: Lab, report: Report) -> Facts:
+def write_mu(lab: Lab, report: ExperimentReport) -> Facts:
     report.heading("The weight mu of the user's side (paper, figure on mu)")
     lines: dict[str, dict[str, Values]] = {}
     for name in lab.pick(["bper", "bper+"], has_mu):
@@ -51,7 +51,7 @@ def write_mu(lab: Lab, report: Report) -> Facts:
         return {}
     panels = [
         Panel(
-            [Line(n, STEPS, v[m], mark=STEPS[int(v[m].mean(0).argmax())]) for n, v in lines.items()],
+            [Curve(n, STEPS, v[m], mark=STEPS[int(v[m].mean(0).argmax())]) for n, v in lines.items()],
             "mu (0: item's side only, 1: user's)",
             NAMES[m],
             marks="best mu",
@@ -85,7 +85,7 @@ def sparsity_jobs(lab: Lab) -> list[Job]:
 
 
 @experiment("sparsity", 4, sparsity_jobs)
-def write_sparsity(lab: Lab, report: Report) -> Facts:
+def write_sparsity(lab: Lab, report: ExperimentReport) -> Facts:
     report.heading("Less data to learn from (paper, figure on sparseness)")
     at, models = shares(lab), lab.pick(SPARSE)
     if not at or not models:
@@ -98,7 +98,7 @@ def write_sparsity(lab: Lab, report: Report) -> Facts:
         found[name] = {m: np.array([[100 * each[m] for each in row] for row in measured]) for m in METRICS}
     percent = [100 * share for share in at]
     panels = [
-        Panel([Line(n, percent, v[m]) for n, v in found.items()], "records for training (% of all)", NAMES[m])
+        Panel([Curve(n, percent, v[m]) for n, v in found.items()], "records for training (% of all)", NAMES[m])
         for m in METRICS
     ]
     words = "Accuracy on the untouched test part; of the records for training, a tenth is used for validation."

@@ -9,7 +9,7 @@ from whyrank.experiments.cache import Facts
 from whyrank.experiments.jobs import Job, experiment
 from whyrank.experiments.lab import Lab, plural
 from whyrank.experiments.published import published_for
-from whyrank.experiments.report import Report
+from whyrank.experiments.report import ExperimentReport
 
 
 def jobs(lab: Lab) -> list[Job]:
@@ -17,7 +17,7 @@ def jobs(lab: Lab) -> list[Job]:
 
 
 @experiment("datasets", 1, jobs)
-def write(lab: Lab, report: Report) -> Facts:
+def write(lab: Lab, report: ExperimentReport) -> Facts:
     about = describe(lab.data)
     report.heading("The data set (paper, Tables 2 and 3)")
     rows = [

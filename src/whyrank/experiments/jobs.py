@@ -11,7 +11,7 @@ from whyrank.evaluation.candidates import Kind
 if TYPE_CHECKING:
     from whyrank.experiments.cache import Facts
     from whyrank.experiments.lab import Lab
-    from whyrank.experiments.report import Report
+    from whyrank.experiments.report import ExperimentReport
 
 K = 10  # places of a list, as in the paper
 Parameters = tuple[tuple[str, object], ...]
@@ -34,20 +34,20 @@ class Job:
         return (self.model, self.split, self.parameters, self.share)
 
 
-class Experiment(NamedTuple):
+class ReportSection(NamedTuple):
     """Which runs it needs, and how it writes them into a report, where it has a place among the others."""
 
     place: int
     jobs: Callable[[Lab], list[Job]]
-    write: Callable[[Lab, Report], Facts]
+    write: Callable[[Lab, ExperimentReport], Facts]
 
 
-_registered: dict[str, Experiment] = {}
+_registered: dict[str, ReportSection] = {}
 
 
 def experiment(
     name: str, place: int, jobs: Callable[[Lab], list[Job]]
-) -> Callable[[Callable[[Lab, Report], Facts]], Callable[[Lab, Report], Facts]]:
+) -> Callable[[Callable[[Lab, ExperimentReport], Facts]], Callable[[Lab, ExperimentReport], Facts]]:
     """Register an experiment: put before the function that writes it, in any module of this package.
 
     Args:
@@ -59,13 +59,13 @@ def experiment(
         A decorator that leaves the function as it is.
     """
 
-    def register(write: Callable[[Lab, Report], Facts]) -> Callable[[Lab, Report], Facts]:
-        _registered[name] = Experiment(place, jobs, write)
+    def register(write: Callable[[Lab, ExperimentReport], Facts]) -> Callable[[Lab, ExperimentReport], Facts]:
+        _registered[name] = ReportSection(place, jobs, write)
         return write
 
     return register
 
 
-def registered() -> dict[str, Experiment]:
+def registered() -> dict[str, ReportSection]:
     """All experiments of the modules that are imported, in their order."""
     return dict(sorted(_registered.items(), key=lambda each: each[1].place))

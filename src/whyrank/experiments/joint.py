@@ -12,9 +12,9 @@ from whyrank.experiments.curves import caption
 from whyrank.experiments.jobs import Job, experiment
 from whyrank.experiments.lab import Lab
 from whyrank.experiments.measures import STEPS
-from whyrank.experiments.plots import Line, Panel, draw, over_splits
+from whyrank.experiments.plots import Curve, Panel, draw, over_splits
 from whyrank.experiments.published import published_for
-from whyrank.experiments.report import Report
+from whyrank.experiments.report import ExperimentReport
 from whyrank.models import MODELS, Model
 
 JOINT = ("bper-j", "cd-j", "pitf-j")
@@ -79,7 +79,7 @@ def _separate(lab: Lab, name: str, metric: str) -> float:
 
 
 @experiment("alpha", 5, alpha_jobs)
-def write_alpha(lab: Lab, report: Report) -> Facts:
+def write_alpha(lab: Lab, report: ExperimentReport) -> Facts:
     report.heading("The weight alpha of the explanation task (paper, figure on alpha)")
     models = _models(lab)
     if not models:
@@ -92,8 +92,8 @@ def write_alpha(lab: Lab, report: Report) -> Facts:
         )
         alone = 100 * _separate(lab, name, "f1")
         lines = [
-            Line("explanations, all pairs", STEPS, reasons, style=1),
-            Line("explanations, recommended (paper)", STEPS, rewarded, style=3),
+            Curve("explanations, all pairs", STEPS, reasons, style=1),
+            Curve("explanations, recommended (paper)", STEPS, rewarded, style=3),
         ]
         panels.append(
             Panel(
@@ -104,7 +104,7 @@ def write_alpha(lab: Lab, report: Report) -> Facts:
                 level=("explanations, not joint", alone),
             )
         )
-        panels.append(Panel([Line("items", STEPS, items, style=0)], "alpha", "items: F1@10 (%)", name))
+        panels.append(Panel([Curve("items", STEPS, items, style=0)], "alpha", "items: F1@10 (%)", name))
         found[name] = {"alpha": STEPS, "alone": alone, "explanation": _mean(reasons).tolist()}
         found[name] |= {"on_recommended": _mean(rewarded).tolist(), "recommendation": _mean(items).tolist()}
     words = (
@@ -123,7 +123,7 @@ HEADERS = ("explanations NDCG %", "F1 %", "on recommended NDCG %", "F1 %", "item
 
 
 @experiment("joint", 6, joint_jobs)
-def write_joint(lab: Lab, report: Report) -> Facts:
+def write_joint(lab: Lab, report: ExperimentReport) -> Facts:
     report.heading("Joint ranking of items and explanations (paper, Table 6)")
     models, found = _models(lab), {}
     rows: list[list[str]] = []
@@ -194,7 +194,7 @@ def _with_arrow(value: float, separate: float) -> str:
     return f"{value:.2f} {'↑' if value > separate else '↓'}"
 
 
-def _published(lab: Lab, found: Facts, report: Report) -> None:
+def _published(lab: Lab, found: Facts, report: ExperimentReport) -> None:
     known = published_for(lab.data)
     if known is None or not known.joint:
         return

@@ -32,7 +32,7 @@ class Picture(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Line:
+class Curve:
     """One curve: a mean and a deviation over splits at each place."""
 
     label: str
@@ -73,7 +73,7 @@ def over_splits(function: Callable[..., Floats], values: Floats) -> Floats:
 class Panel:
     """One pair of axes."""
 
-    lines: Sequence[Line]
+    lines: Sequence[Curve]
     x_label: str
     y_label: str
     title: str = ""

@@ -14,7 +14,7 @@ from whyrank.experiments.cache import Facts
 from whyrank.experiments.jobs import Job, K, experiment
 from whyrank.experiments.lab import Lab
 from whyrank.experiments.published import published_for
-from whyrank.experiments.report import Report
+from whyrank.experiments.report import ExperimentReport
 from whyrank.models import model_class
 
 MODELS = (
@@ -49,7 +49,7 @@ def _job(lab: Lab, name: str, split: int) -> Job:
 
 
 @experiment("ranking", 2, jobs)
-def write(lab: Lab, report: Report) -> Facts:
+def write(lab: Lab, report: ExperimentReport) -> Facts:
     result = comparison(lab)
     report.summary(result.verdict())
     report.heading("Explanation ranking (paper, Table 4)")
@@ -122,7 +122,7 @@ def _header(text: str) -> str:
     return f"{names.get(metric.strip(), metric.strip())}{at}{rest}"
 
 
-def _chosen(lab: Lab, result: Comparison, report: Report) -> None:
+def _chosen(lab: Lab, result: Comparison, report: ExperimentReport) -> None:
     """Which mu validation chose."""
     found = []
     for row in result.rows:
@@ -133,7 +133,7 @@ def _chosen(lab: Lab, result: Comparison, report: Report) -> None:
         report.paragraph(f"mu as validation chose it, by split: {'; '.join(found)}.", note=True)
 
 
-def _published(lab: Lab, result: Comparison, report: Report) -> None:
+def _published(lab: Lab, result: Comparison, report: ExperimentReport) -> None:
     known = published_for(lab.data)
     if known is None or lab.candidates != "pool":
         return

@@ -14,7 +14,7 @@ from whyrank.models import BPER, CD, PITF, Model
 
 if TYPE_CHECKING:
     from whyrank.experiments.lab import Lab
-    from whyrank.experiments.report import Report
+    from whyrank.experiments.report import ExperimentReport
 
 PAIRS, TOP = 200, 10
 Scores = NDArray[np.float64]
@@ -25,7 +25,7 @@ def jobs(lab: Lab) -> list[Job]:
 
 
 @experiment("relation", 8, jobs)
-def write(lab: Lab, report: Report) -> Facts:
+def write(lab: Lab, report: ExperimentReport) -> Facts:
     """One row per claim: the largest difference of scores, and how far the top lists agree."""
     chosen = jobs(lab)
     report.heading("Relations between the models (paper, Section 4.4)")
@@ -58,7 +58,9 @@ def ask_relation(model: Model, split: Split, threads: int | None) -> Result:
     users, items = split.test.record_user[:PAIRS], split.test.record_item[:PAIRS]
     own, claims = scores(model, users, items), []
     if hasattr(model, "as_cd"):
-        claims.append(_claim(f"{model.id} = CD with 2d + 2 factors, mended", own, scores(model.as_cd(), users, items)))
+        claims.append(
+            _claim(f"{model.id} = CD with 2d + 2 factors, corrected", own, scores(model.as_cd(), users, items))
+        )
     if isinstance(model, BPER):
         printed = scores(printed_cd(model), users, items)
         claims.append(_claim(f"{model.id} = CD with 2d + 2 factors, as printed", own, printed))

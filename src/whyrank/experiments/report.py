@@ -38,7 +38,7 @@ td.long { white-space: normal; text-align: left; min-width: 9rem; }
 
 
 @dataclass
-class Report:
+class ExperimentReport:
     """Sections in order; every method adds one and returns the report."""
 
     title: str
@@ -49,18 +49,18 @@ class Report:
     files: dict[str, bytes] = field(default_factory=dict)  # what lies beside the page, by relative path
     headings: list[str] = field(default_factory=list)
 
-    def summary(self, words: str) -> Report:
+    def summary(self, words: str) -> ExperimentReport:
         """A sentence that says what was found."""
         self.summaries.append(words)
         return self
 
-    def heading(self, words: str) -> Report:
+    def heading(self, words: str) -> ExperimentReport:
         self.headings.append(words)
         self.page.append(f"<h2 id='part{len(self.headings)}'>{html.escape(words)}</h2>")
         self.text.append(f"## {words}\n")
         return self
 
-    def paragraph(self, words: str, *, note: bool = False) -> Report:
+    def paragraph(self, words: str, *, note: bool = False) -> ExperimentReport:
         opening = '<p class="note">' if note else "<p>"
         self.page.append(f"{opening}{html.escape(words)}</p>")
         self.text.append(f"{words}\n")
@@ -72,7 +72,7 @@ class Report:
         rows: Sequence[Sequence[str]],
         best: Sequence[Sequence[bool]] | None = None,
         name: str | None = None,
-    ) -> Report:
+    ) -> ExperimentReport:
         """A table of texts; `best` marks cells. Cells that are not numbers are set to the left.
 
         A table with a name is written as tables/name.csv and tables/name.tex, too.
@@ -84,12 +84,12 @@ class Report:
             self.files[f"tables/{name}.tex"] = latex_table(headers, rows, best).encode()
         return self
 
-    def picture(self, name: str, svg: str, png: bytes, caption: str) -> Report:
+    def picture(self, name: str, svg: str, png: bytes, caption: str) -> ExperimentReport:
         """A picture that is also written as figures/name.svg and figures/name.png."""
         self.files[f"figures/{name}.svg"], self.files[f"figures/{name}.png"] = svg.encode(), png
         return self.figure(svg, caption, f"figures/{name}.png")
 
-    def figure(self, svg: str, caption: str, file: str | None = None) -> Report:
+    def figure(self, svg: str, caption: str, file: str | None = None) -> ExperimentReport:
         """A picture as SVG; Markdown shows `file` if the picture lies beside it."""
         start = svg.find("<svg")
         picture = f'<div class="figure" role="img" aria-label="{html.escape(caption)}">{svg[start:]}</div>'

@@ -16,7 +16,7 @@ from whyrank.errors import ParameterError, WhyrankError
 from whyrank.experiments.cache import Facts
 from whyrank.experiments.jobs import registered
 from whyrank.experiments.lab import Lab, plural
-from whyrank.experiments.report import Report
+from whyrank.experiments.report import ExperimentReport
 from whyrank.experiments.spaces import SPACES, space_of
 from whyrank.experiments.tuning import tune
 from whyrank.experiments.workers import Workers
@@ -45,7 +45,7 @@ def run(
     """Do all runs, then write report.html, report.md, results.json, tables/ and figures/."""
     lab.run([job for name in names for job in EXPERIMENTS[name].jobs(lab)], tell, workers)
     title = f"whyrank experiments: {lab.name}" if len(names) > 1 else f"whyrank experiment {names[0]}: {lab.name}"
-    report = Report(title, _lead(lab))
+    report = ExperimentReport(title, _lead(lab))
     found = {name: EXPERIMENTS[name].write(lab, report) for name in names}
     for model, reason in lab.skipped.items():
         report.paragraph(f"{model} was left out: {reason}", note=True)

@@ -1,4 +1,4 @@
-"""What a user has said and what was said of an item, as additions to scores."""
+"""What a user has said and what was said about an item, as additions to scores."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Softmax over a pool from profiles: sums of vectors over what was said, with count evidence (see models/profile.py).
 
-A record has two profiles, one per side (for reasons: what the user said, what was said of the item). `numbers`,
+A record has two profiles, one per side (for reasons: what the user said, what was said about the item). `numbers`,
 `counts` and `places` are their flat lists: side `s` of the k-th record of a batch is places[2k+s] .. places[2k+s+1].
 """
 

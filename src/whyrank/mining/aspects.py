@@ -28,7 +28,7 @@ AMOUNTS = {
 KIND = 0.025  # share of a noun's uses that say what the item is
 
 
-class Vocabulary(NamedTuple):
+class Nouns(NamedTuple):
     """Names of the item itself, and names of persons and brands, by lemma."""
 
     items: frozenset[str]
@@ -36,7 +36,7 @@ class Vocabulary(NamedTuple):
     names: frozenset[str]
 
 
-def learn_nouns(corpus: Corpus, language: StatementEnglish, share: float | None) -> Vocabulary:
+def learn_nouns(corpus: Corpus, language: StatementEnglish, share: float | None) -> Nouns:
     """Which nouns name the item (`this hotel`, `it is a lovely hotel`), and which are names (with a capital)."""
     counts: dict[str, list[int]] = {}
     unusual: set[str] = set()  # lemmas with a form that no lexicon has: hanks, though it has hank
@@ -61,11 +61,11 @@ def learn_nouns(corpus: Corpus, language: StatementEnglish, share: float | None)
             if count >= 2 and capital >= share * count and (noun in unusual or not language.is_plain(noun))
         }
     item = max(sorted(items), key=lambda noun: counts[noun][2], default="")
-    return Vocabulary(frozenset(items), item, frozenset(names))
+    return Nouns(frozenset(items), item, frozenset(names))
 
 
 def aspects(
-    mentions: pl.DataFrame, texts: dict[int, str], language: StatementEnglish, nouns: Vocabulary, least: int
+    mentions: pl.DataFrame, texts: dict[int, str], language: StatementEnglish, nouns: Nouns, least: int
 ) -> pl.DataFrame:
     """Mentions with their aspect at every level, from the most specific (p0) to the head noun; null where it is none.
 
@@ -112,7 +112,7 @@ def _levels(
     describing: str,
     verbal: bool,
     language: StatementEnglish,
-    nouns: Vocabulary,
+    nouns: Nouns,
     fixed: frozenset[tuple[str, str]],
 ) -> tuple[str | None, ...]:
     """The aspect from specific to general, and how it was written, each padded with null."""

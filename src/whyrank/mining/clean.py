@@ -1,4 +1,4 @@
-"""Review texts made ready for cutting: entities and tags resolved, odd encodings mended, emoji taken as full stops."""
+"""Review texts made ready for cutting: entities and tags resolved, odd encodings repaired, emoji as full stops."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.data.lines import to_lines
+from whyrank.data.columns import to_lines
 from whyrank.kernels import opinions as rules
 from whyrank.kernels import tokens as kernel
 from whyrank.kernels import wordclasses as classes

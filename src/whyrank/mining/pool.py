@@ -174,8 +174,8 @@ def described(pool: Pool) -> Pool:
 def specificity(triplets: pl.DataFrame) -> pl.DataFrame:
     """How much more often than by chance two records with the same explanation are about the same item, in bits.
 
-    0: it is said of anything (boilerplate); 1: it meets itself on an item twice as often as chance would have it. One
-    imaginary pair steadies rare explanations.
+    0: it is said about anything (boilerplate); 1: it meets itself on an item twice as often as chance would have it.
+    One imaginary pair steadies rare explanations.
     """
     cells = triplets.group_by("explanation", "item").len()
     items = triplets.group_by("item").len()["len"].cast(pl.Float64).to_numpy()

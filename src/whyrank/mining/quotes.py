@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.data.lines import from_lines
+from whyrank.data.columns import from_lines
 from whyrank.kernels.sentences import gather_lines
 from whyrank.mining.nouns import StatementEnglish
 

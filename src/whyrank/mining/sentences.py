@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.data.lines import from_lines, to_lines
+from whyrank.data.columns import from_lines, to_lines
 from whyrank.kernels import sentences as kernel
 from whyrank.mining.clean import clean_texts
 from whyrank.mining.rules import MiningRules

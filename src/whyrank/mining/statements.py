@@ -12,7 +12,7 @@ import polars as pl
 
 from whyrank.data.statements import GENERAL, ITSELF
 from whyrank.kernels import opinion_rows as kernel
-from whyrank.mining.aspects import LEVELS, Vocabulary
+from whyrank.mining.aspects import LEVELS, Nouns
 from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.senses import EXCESSIVE, FIXED, MISSING, polarities
 
@@ -46,7 +46,7 @@ def is_known(ids: Iterable[str]) -> pl.Expr:
     return pl.any_horizontal(levels).fill_null(False) if pairs else pl.lit(False)
 
 
-def overall(nouns: Vocabulary, language: StatementEnglish) -> pl.Expr:
+def overall(nouns: Nouns, language: StatementEnglish) -> pl.Expr:
     """Whether a mention judges the item as a whole: great hotel. A quiet hotel says more, and stays."""
     head = pl.col("p0").str.extract(r"(\S+)$")
     done = pl.col("verbal") & (pl.col("rule") != kernel.R_TO)  # worked perfectly

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from whyrank.training import Run
 
 Shape = tuple[int | None, ...]  # None where any size will do
-Kept = TypeVar("Kept")
+Cached = TypeVar("Cached")
 Other = TypeVar("Other", bound="Model")
 
 
@@ -170,7 +170,7 @@ class Model:
         return (split.train, split.validation) if cls.uses_validation else (split.training, None)
 
     def fold_in(self, new: object) -> Self:
-        """Take in users and items that came after the fit, from what they said and what was said of them.
+        """Take in users and items that came after the fit, from what they said and what was said about them.
 
         Nothing that was learned changes, and no other data is needed; what is new gets factors from the explanations.
         Evidence counts the new triplets as well. The model itself grows, and is returned; `folded_in_` says how much.
@@ -228,7 +228,7 @@ class Model:
     def search(self) -> Search:
         """The prepared exact search over this model's keys."""
         self._check_fitted()
-        return self.kept("search", lambda: prepared(self, self.catalog_))
+        return self.cached("search", lambda: prepared(self, self.catalog_))
 
     def item_search(self) -> Search:
         """The prepared exact search over this model's items."""
@@ -237,20 +237,20 @@ class Model:
         def made() -> Search:
             return Search(self.item_keys(), self.catalog_.item_ranks, constant=self.item_constant)
 
-        return self.kept("item search", made)
+        return self.cached("item search", made)
 
-    def kept(self, key: object, make: Callable[[], Kept]) -> Kept:
+    def cached(self, key: object, make: Callable[[], Cached]) -> Cached:
         """What is made once of a fitted model, until it changes."""
-        kept = self._kept  # what is made of a model that changes meanwhile must not outlive the change
-        if key not in kept:
+        cache = self._cache  # what is made of a model that changes meanwhile must not outlive the change
+        if key not in cache:
             with self._making:  # threads that ask at the same time wait for the first
-                if key not in kept:
-                    kept[key] = make()
-        return cast(Kept, kept[key])
+                if key not in cache:
+                    cache[key] = make()
+        return cast(Cached, cache[key])
 
     def _forget(self) -> None:
         """To be called when keys, strengths or the catalog change."""
-        self._kept: dict[object, object] = {}
+        self._cache: dict[object, object] = {}
         self._making = threading.RLock()
 
     # -- ranking, by external id ---------------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ class Model:
 
     def __getstate__(self) -> dict[str, object]:
         """For copies in other processes: without what is made again when it is needed."""
-        return {name: value for name, value in vars(self).items() if name not in ("_kept", "_making")}
+        return {name: value for name, value in vars(self).items() if name not in ("_cache", "_making")}
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
         vars(self).update(state)

@@ -19,9 +19,8 @@ from whyrank.models.base import Model, Shape
 from whyrank.models.bper import BPER
 from whyrank.models.parameters import parameter, seed_parameter
 from whyrank.ranking.form import Block, Floats, Numbers, two_sides
-from whyrank.text.cold import borrowed, nearest
 from whyrank.text.encoder import Encoder
-from whyrank.text.features import Preparation, checked, in_order, one_blas_thread
+from whyrank.text.features import Preparation, borrowed, checked, in_order, nearest, one_blas_thread
 from whyrank.text.tuned import TunedEncoder
 from whyrank.training import Run
 from whyrank.training.checkpoint import Arrays, Checkpoint

@@ -1,4 +1,4 @@
-"""Strong baselines without factors: counts of what the user says and of what is said of the item."""
+"""Strong baselines without factors: counts of what the user says and of what is said about the item."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def list_quality(model: Model, users: Numbers, part: Triplets, k: int = 10, amon
 
 
 class EvidenceModel(Model):
-    """A model whose bonus is what the user has said plus what was said of the item."""
+    """A model whose bonus is what the user has said plus what was said about the item."""
 
     logs: ClassVar[bool] = True  # log(1 + each) instead of each
 
@@ -104,7 +104,7 @@ class COUNTS(EvidenceModel):
     grid: ClassVar[tuple[float, ...]] = (1.0, 3.0, 10.0, 30.0)
 
     user_smoothing: float | None = parameter(None, "a: larger trusts the user's own words less", above=0)
-    item_smoothing: float | None = parameter(None, "b: larger trusts what was said of the item less", above=0)
+    item_smoothing: float | None = parameter(None, "b: larger trusts what was said about the item less", above=0)
     power: float | None = parameter(None, "w: how much popularity discounts counts", at_least=0, at_most=2)
 
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
@@ -138,7 +138,7 @@ class COUNTS(EvidenceModel):
         return (Block("popularity", 1),)
 
     def strengths(self, mu: float | None = None) -> tuple[Strength, Strength]:
-        return self.kept(("strengths", self.strengths_.tobytes()), self._strengths)
+        return self.cached(("strengths", self.strengths_.tobytes()), self._strengths)
 
     def _strengths(self) -> tuple[Strength, Strength]:
         a, b, w = self.strengths_
@@ -161,7 +161,7 @@ class SHARE(EvidenceModel):
         pass
 
     def strengths(self, mu: float | None = None) -> tuple[Strength, Strength]:
-        ones = self.kept("ones", lambda: np.ones(len(self.catalog_.explanations)))
+        ones = self.cached("ones", lambda: np.ones(len(self.catalog_.explanations)))
         mu = self.mu if mu is None else mu
         return Strength(ones, mu, activity=1.0), Strength(ones, 1 - mu, activity=1.0)
 
@@ -176,7 +176,7 @@ class _Own(EvidenceModel):
         pass
 
     def strengths(self, mu: float | None = None) -> tuple[Strength, Strength]:
-        ones = self.kept("ones", lambda: np.ones(len(self.catalog_.explanations)))
+        ones = self.cached("ones", lambda: np.ones(len(self.catalog_.explanations)))
         return Strength(ones, self.weights[0]), Strength(ones, self.weights[1])
 
 

@@ -69,8 +69,9 @@ class ExpGCN(Model):
             self._set_tables(trainer.best())
 
     def _set_tables(self, tables: Arrays) -> None:
-        for name, table in tables.items():
-            setattr(self, f"{name}_", table)
+        self.user_factors_, self.item_factors_ = tables["user_factors"], tables["item_factors"]
+        self.explanation_by_user_ = tables["explanation_by_user"]
+        self.explanation_by_item_ = tables["explanation_by_item"]
         self._forget()
 
     def keys(self) -> Floats:

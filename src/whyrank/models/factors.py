@@ -141,7 +141,7 @@ class FactorModel(Model):
             return storage
 
         positives = CSR(np.array([0, len(items)]), items, np.ones(len(items), np.int32))
-        row = fold_in(self.kept("items alone", only_items), "item", positives, self.settings())
+        row = fold_in(self.cached("items alone", only_items), "item", positives, self.settings())
         return np.hstack([row, np.ones((1, self.item_constant), np.float32)])
 
     def _grow(self, catalog: Catalog) -> None:

@@ -174,5 +174,5 @@ def _classes(model: Model) -> tuple[type[Model], type[LearnedModel]]:
 
 def _as(kind: type[Kind], model: Model, names: list[str]) -> Kind:
     made = object.__new__(kind)
-    made.__setstate__({name: vars(model)[name] for name in names if name != "_kept"})
+    made.__setstate__({name: vars(model)[name] for name in names if name != "_cache"})
     return made

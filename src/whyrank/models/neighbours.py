@@ -76,7 +76,7 @@ class RUCF(_Neighbours):
 
 @dataclass(kw_only=True, eq=False)
 class RICF(_Neighbours):
-    """Items of the user that resemble the item, by the Jaccard index of what is said of them."""
+    """Items of the user that resemble the item, by the Jaccard index of what is said about them."""
 
     id = "ricf"
     summary = "revised item-based collaborative filtering"

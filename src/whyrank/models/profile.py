@@ -281,7 +281,7 @@ class Profile(EvidenceModel):
             now = max(int(end), end_of(times))  # what was folded in may be later
             return recent_counts(self.catalog_, everyone, np.full(len(everyone), now), scale)
 
-        return self.kept("said", made)
+        return self.cached("said", made)
 
     def at(self, users: Numbers, times: NDArray[np.int64] | None) -> tuple[Self, Numbers]:
         """A view that has a user for each pair: what that user says, as it counts at the pair's time."""
@@ -304,7 +304,7 @@ class Profile(EvidenceModel):
         return (Block("user", self.factors), Block("item", self.factors), Block("popularity", 1))
 
     def strengths(self, mu: float | None = None) -> tuple[Strength, Strength]:
-        return self.kept("strengths", self._strengths)
+        return self.cached("strengths", self._strengths)
 
     def _strengths(self) -> tuple[Strength, Strength]:
         popularity, theta = self.catalog_.popularity, self.strengths_
@@ -374,7 +374,7 @@ class ProfileJ(Profile):
         return replace(self.settings(records, run), factors=2 * self.factors, sample=ITEM_SAMPLE)
 
     def _grow(self, catalog: Catalog) -> None:
-        """New items get the mean vectors of the known items most like them, by what is said of them."""
+        """New items get the mean vectors of the known items most like them, by what is said about them."""
         known = len(self.item_bias_)
         fresh = np.arange(known, len(catalog.items), dtype=np.int32)
         like = similar_items(catalog, fresh)

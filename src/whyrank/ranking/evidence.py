@@ -95,7 +95,7 @@ def evidence(
 
 
 def similar_items(catalog: Catalog, items: Numbers) -> NDArray[np.int32]:
-    """The items most like each item, by Jaccard over what is said of them; -1 where there are fewer."""
+    """The items most like each item, by Jaccard over what is said about them; -1 where there are fewer."""
     inverse, known = _said_of_items(catalog)
     fresh = np.array([item for item in items.tolist() if item >= 0 and item not in known], np.int32)
     if len(fresh):

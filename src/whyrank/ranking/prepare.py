@@ -27,7 +27,7 @@ def prepared(model: Scorer, catalog: Catalog) -> Search:
     users, items = len(catalog.users), len(catalog.items)
     if search.by_parts and (users + items) * len(search) <= EFFORT:
         everyone = np.arange(max(users, items), dtype=np.int32)
-        search.acquaint(model.queries(everyone % users, everyone % items))
+        search.warm_up(model.queries(everyone % users, everyone % items))
     return search
 
 

@@ -24,7 +24,7 @@ from whyrank.ranking.request import Backed, Candidates
 from whyrank.ranking.search import CHOSEN, Search
 from whyrank.ranking.topics import groups_of
 
-Kept = TypeVar("Kept")
+Cached = TypeVar("Cached")
 Places = NDArray[np.uint64]
 CHUNK = 8192  # pairs whose queries and lists are in memory at once
 WHOLE = 1 << 22  # scores of whole pools that are in memory at once, for models that need them
@@ -67,7 +67,7 @@ class ItemRanker(Ranker, Protocol):
 
     def item_search(self) -> Search: ...
 
-    def kept(self, key: object, make: Callable[[], Kept]) -> Kept: ...
+    def cached(self, key: object, make: Callable[[], Cached]) -> Cached: ...
 
 
 def user_numbers(catalog: Catalog, users: Sequence[str] | pl.Series, options: Options) -> Numbers:

@@ -222,7 +222,7 @@ def _bounds(model: ItemRanker, users: Numbers, mu: float | None) -> Floats | Non
         bonus = model.bonus_parts(unknown, everyone, **weight).get("item")
         return PartBound(keys, range(width, width + other))(model.queries(unknown, everyone, **weight), bonus)
 
-    mu, by_mu = getattr(model, "mu", None) if mu is None else mu, model.kept("bounds", dict[object, Floats])
+    mu, by_mu = getattr(model, "mu", None) if mu is None else mu, model.cached("bounds", dict[object, Floats])
     items_part = by_mu.get(mu)  # held here: other threads may clear what is kept
     if items_part is None:
         items_part = items_best()
@@ -230,7 +230,7 @@ def _bounds(model: ItemRanker, users: Numbers, mu: float | None) -> Floats | Non
             by_mu.clear()
         by_mu[mu] = items_part
     rest = [*range(width), *range(width + other, keys.shape[1])]
-    users_part = model.kept("user's part", lambda: PartBound(keys, rest))(
+    users_part = model.cached("user's part", lambda: PartBound(keys, rest))(
         model.queries(users, nobody, **weight), of_user
     )
     return np.nextafter(items_part + users_part[0], np.float32(np.inf))

@@ -196,7 +196,7 @@ class Search:
             if view.layout.keys.paired and _often(view.layout) < math.inf:
                 self._by_sums(request, view, rows, 0.0, threads)
 
-    def acquaint(self, queries: NDArray[np.float32], *, threads: int | None = None) -> None:
+    def warm_up(self, queries: NDArray[np.float32], *, threads: int | None = None) -> None:
         """Find the ceilings of both parts of all these queries now, if `memory` has room for them and they pay."""
         request = self._request(queries, USUAL)
         for constants, rows in self._groups(request.queries, request.alike):

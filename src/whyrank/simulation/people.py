@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError
-from whyrank.simulation.pool import Pool, build_pool
+from whyrank.simulation.pool import SimulatedPool, build_pool
 from whyrank.simulation.triplets import resolve, simulate, stage
 from whyrank.simulation.world import GROUPS, World, build_world
 
@@ -37,7 +37,7 @@ class SimulatedPeople:
     """The people, items and explanations behind simulated triplets, with everything that decides about clicks."""
 
     triplets: Triplets
-    pool: Pool
+    pool: SimulatedPool
     world: World
     silent: Values  # group x aspect: what a kind of people likes and does not write about
     wording: Values  # explanation

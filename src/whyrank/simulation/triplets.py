@@ -13,7 +13,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ParameterError
 from whyrank.simulation.draw import CHUNK, Integers, cover, make_distinct, spread, urn
-from whyrank.simulation.pool import Pool, build_pool
+from whyrank.simulation.pool import SimulatedPool, build_pool
 from whyrank.simulation.world import Floats, World, build_world, draw_cells
 
 CANDIDATES = 4  # items a user weighs before visiting one
@@ -23,7 +23,7 @@ LONGEST_RECORD = 12
 FIRST_DAY, DAYS = 15_340, 3_650  # 2012 and the ten years that follow, in days since 1970
 
 
-class Sizes(NamedTuple):
+class DataSizes(NamedTuple):
     users: int
     items: int
     explanations: int
@@ -33,14 +33,14 @@ class Sizes(NamedTuple):
 
 class Preset(NamedTuple):
     domain: str
-    sizes: Sizes
+    sizes: DataSizes
 
 
 PRESETS = {
-    "small": Preset("hotel", Sizes(600, 120, 300, 6_000, 10_000)),
-    "amazon": Preset("movie", Sizes(109_121, 47_113, 33_767, 569_838, 793_481)),
-    "tripadvisor": Preset("hotel", Sizes(123_374, 200_475, 76_293, 1_377_605, 2_618_340)),
-    "yelp": Preset("restaurant", Sizes(895_729, 164_779, 126_696, 2_608_860, 3_875_118)),
+    "small": Preset("hotel", DataSizes(600, 120, 300, 6_000, 10_000)),
+    "amazon": Preset("movie", DataSizes(109_121, 47_113, 33_767, 569_838, 793_481)),
+    "tripadvisor": Preset("hotel", DataSizes(123_374, 200_475, 76_293, 1_377_605, 2_618_340)),
+    "yelp": Preset("restaurant", DataSizes(895_729, 164_779, 126_696, 2_608_860, 3_875_118)),
 }
 
 
@@ -86,7 +86,7 @@ def simulate(
     )
 
 
-def planted(preset: str = "small", *, explanations: int | None = None, seed: int = 0) -> Pool:
+def planted(preset: str = "small", *, explanations: int | None = None, seed: int = 0) -> SimulatedPool:
     """The truth about the explanations that `simulate` draws with these arguments, by internal number."""
     domain, usual = PRESETS[preset]
     return build_pool(domain, explanations or usual.explanations, stage(seed, 0))
@@ -106,7 +106,7 @@ def resolve(
     explanations: int | None,
     records: int | None,
     triplets: int | None,
-) -> tuple[str, Sizes]:
+) -> tuple[str, DataSizes]:
     """The domain, and the sizes with the preset's proportions where none is given."""
     if preset not in PRESETS:
         raise ParameterError(f"unknown preset {preset!r}; choose one of {', '.join(PRESETS)}")
@@ -141,7 +141,7 @@ def resolve(
             f"triplets is {triplets:,}; {records:,} records of {n_explanations:,} explanations allow "
             f"{max(records, n_explanations):,} to {records * longest:,}"
         )
-    return domain, Sizes(n_users, n_items, n_explanations, records, triplets)
+    return domain, DataSizes(n_users, n_items, n_explanations, records, triplets)
 
 
 def _ids(letter: str, count: int, least_width: int, kind: str) -> Vocabulary:
@@ -150,7 +150,7 @@ def _ids(letter: str, count: int, least_width: int, kind: str) -> Vocabulary:
     return Vocabulary((letter + numbers).rename(kind), kind)
 
 
-def _pairs(sizes: Sizes, world: World, rng: np.random.Generator) -> tuple[Integers, Integers]:
+def _pairs(sizes: DataSizes, world: World, rng: np.random.Generator) -> tuple[Integers, Integers]:
     """Distinct pairs, sorted: activity and fame are long-tailed, and users choose items to their taste."""
     activity = rng.lognormal(0.0, 1.1, size=sizes.users)
     user = np.repeat(np.arange(sizes.users), spread(rng, sizes.records, activity, sizes.items))
@@ -172,13 +172,15 @@ def _pairs(sizes: Sizes, world: World, rng: np.random.Generator) -> tuple[Intege
     return pair // sizes.items, pair % sizes.items
 
 
-def _lengths(sizes: Sizes, record_user: Integers, rng: np.random.Generator) -> Integers:
+def _lengths(sizes: DataSizes, record_user: Integers, rng: np.random.Generator) -> Integers:
     """Explanations per record: some users are wordier than others."""
     wordiness = rng.gamma(2.0, size=sizes.users)[record_user] * rng.standard_exponential(sizes.records)
     return spread(rng, sizes.triplets, wordiness, min(sizes.explanations, LONGEST_RECORD))
 
 
-def _explanations(user: Integers, item: Integers, record: Integers, pool: Pool, world: World, seed: int) -> Integers:
+def _explanations(
+    user: Integers, item: Integers, record: Integers, pool: SimulatedPool, world: World, seed: int
+) -> Integers:
     """One explanation per triplet, distinct within its record; every explanation occurs."""
     rng = stage(seed, 4)
     salt = stage(seed, 5).integers(1 << 62, size=3).astype(np.uint64)
@@ -220,7 +222,7 @@ def _habit(who: NDArray[np.integer], cell: Integers, salt: np.uint64) -> NDArray
 
 
 def _ratings(
-    csr: CSR, record_user: Integers, record_item: Integers, pool: Pool, world: World, rng: np.random.Generator
+    csr: CSR, record_user: Integers, record_item: Integers, pool: SimulatedPool, world: World, rng: np.random.Generator
 ) -> Floats:
     """One to five stars that follow the mean sentiment of the record."""
     tone = np.add.reduceat(pool.sentiment[csr.indices], csr.indptr[:-1]) / csr.sizes()
@@ -229,7 +231,7 @@ def _ratings(
     return np.asarray(np.clip(np.rint(stars), 1, 5), np.float32)
 
 
-def _times(sizes: Sizes, record_user: Integers, rng: np.random.Generator) -> Integers:
+def _times(sizes: DataSizes, record_user: Integers, rng: np.random.Generator) -> Integers:
     """Seconds since 1970: users join over ten years and write from then on."""
     joined = np.sqrt(rng.random(sizes.users))[record_user]
     when = joined + (1.0 - joined) * rng.random(sizes.records)

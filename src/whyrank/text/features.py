@@ -1,4 +1,4 @@
-"""Feature vectors made fit for learning: centred, turned to their main directions, scaled."""
+"""Feature vectors made fit for learning: centred, turned to their main directions, scaled; neighbours among them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from threadpoolctl import threadpool_limits
 from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ParameterError
 from whyrank.kernels.semantic import product
+from whyrank.text.encoder import unit_vectors
 
 Floats = NDArray[np.float32]
+NEIGHBOURS = 10
+SHARPNESS = 8  # weights are cosines to this power: near-duplicates count far more than vague resemblance
+CHUNK = 1024
 
 
 class Preparation(NamedTuple):
@@ -82,3 +86,23 @@ def in_order(features: Floats, ids: Iterable[object] | None, explanations: Vocab
         raise ParameterError(f"features: no row for explanation {missing!r}; give one for every explanation")
     chosen: Floats = features[found.to_numpy()]
     return chosen
+
+
+def nearest(cold: Floats, warm: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """The nearest warm rows of each cold row by cosine, and their weights, which add up to one."""
+    cold, warm = unit_vectors(cold), unit_vectors(warm)
+    count = min(NEIGHBOURS, len(warm))
+    places, weights = np.empty((len(cold), count), np.int64), np.empty((len(cold), count), np.float32)
+    for begin in range(0, len(cold), CHUNK):
+        with one_blas_thread():
+            cosines = cold[begin : begin + CHUNK] @ warm.T
+        best = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+        part = np.maximum(np.take_along_axis(cosines, best, 1), 1e-3) ** SHARPNESS
+        places[begin : begin + CHUNK], weights[begin : begin + CHUNK] = best, part / part.sum(1, keepdims=True)
+    return places, weights
+
+
+def borrowed(values: Floats, places: NDArray[np.int64], weights: Floats) -> Floats:
+    """Weighted means of rows of `values`."""
+    mean: Floats = np.einsum("nk,nk...->n...", weights, values[places]).astype(np.float32)
+    return mean
