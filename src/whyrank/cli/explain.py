@@ -100,7 +100,18 @@ def explain_command(
     elif found:
         show(f"{title or item} for {user}", found, scores, quotes is not False, options)
     else:
-        note(f"no reason for {item!r} passes these options; --no-grounded and --polarity any show more")
+        note(nothing_passes(item, options))
+
+
+def nothing_passes(item: str, options: Options) -> str:
+    """What to try where no reason passes; only options that would change something are named."""
+    if options.polarity == "negative":
+        said = f"too few people complain about {item!r}"
+        hint = "--support 1 shows what one person says, --polarity positive what speaks for it"
+        return f"{said}; {hint}" if options.grounded else f"nothing in the pool speaks against {item!r}"
+    more = ["--no-grounded"] * options.grounded + ["--polarity any"] * (options.polarity != "any")
+    verb = "show" if len(more) > 1 else "shows"
+    return f"no reason for {item!r} passes these options" + (f"; {' and '.join(more)} {verb} more" if more else "")
 
 
 def show(title: str, reasons: list[Reason], scores: bool, quotes: bool, options: Options | None = None) -> None:
