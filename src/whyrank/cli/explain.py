@@ -137,10 +137,10 @@ def recommend_command(
         Path | None, typer.Option("-o", "--output", help=f"Where the items and reasons of --users go {FORMS}.")
     ] = None,
     n: Count = 5,
-    reasons: Annotated[int | None, typer.Option(help="Reasons for each item; 3 unless given.", min=0)] = None,
+    reasons: Annotated[int | None, typer.Option(help="Reasons for each item; by default 3.", min=0)] = None,
     joint: Annotated[bool, typer.Option("--joint", help="Rank (item, explanation) pairs as a whole, exactly.")] = False,
     weight: Annotated[
-        float | None, typer.Option(help="With --joint: weight of the explanation's score; 1 unless given.")
+        float | None, typer.Option(help="With --joint: weight of the explanation's score; by default 1.")
     ] = None,
     serendipity: Annotated[
         float, typer.Option(help="0: by score; towards 1: unexpected items among the good ones.", min=0, max=1)
@@ -208,6 +208,8 @@ def recommend_command(
     for place, (item, score, because, _) in enumerate(found, 1):
         title = f"{place}. {named.get(item, item)}" + (f"   (score {score:.3f})" if scores else "")
         show(title, because, scores and bool(because), quotes is not False, options)
+        if not because and how_many:
+            print_text("  (no reason passes these options)")
 
 
 def item_goals(serendipity: float, groups: Path | None, shares: list[str]) -> ItemGoals | None:
