@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Page, sync_playwright
 
-SLIDERS = ("Weight of the user", "Diversity", "Specificity")
+SLIDERS = ("Weight of the user", "Diversity", "Rare reasons")
 WATCH = """(name) => {
   const slider = [...document.querySelectorAll("input[type=range]")].find((one) => one.labels[0].textContent === name);
   const fetched = window.fetch;

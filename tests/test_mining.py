@@ -20,6 +20,7 @@ from whyrank.kernels import sentences as kernel
 from whyrank.mining import Mined, MiningRules, apply_review, paraphrases, write_review
 from whyrank.mining import mine as mine_any
 from whyrank.mining.clean import clean_texts
+from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.pool import explanation_id, specificity
 from whyrank.mining.sentences import Cutter, as_bytes
 from whyrank.mining.tags import head_noun, is_negated, singular, tag_texts
@@ -496,6 +497,9 @@ def test_parts_of_speech_and_head_nouns() -> None:
         "staff",
         "beach",
     ]
+    for noun in ("movie", "cookie", "brownie", "calorie", "brasserie", "series"):
+        plural = noun if noun == "series" else f"{noun}s"
+        assert (singular(plural), StatementEnglish().lemma(plural)) == (noun, noun)
     assert is_negated("the staff isn't nice")
     assert not is_negated("a notable hotel")
 

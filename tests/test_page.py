@@ -23,6 +23,7 @@ from whyrank.online import ab, tables
 from whyrank.online.assignment import Experiment, parse_arms
 from whyrank.online.exposure import Exposure
 from whyrank.online.store import Store
+from whyrank.service.refresh_log import add_refresh
 from whyrank.simulation import simulate_reviews
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -180,8 +181,9 @@ def service(folder: Path) -> Iterator[str]:
 def guarded(folder: Path) -> Iterator[str]:
     """One model that ranks no items, behind a prefix and a key."""
     store = ["--store", f"sqlite:///{folder}/guarded.db", "--prefix", PREFIX]
-    key = hashlib.sha256(KEY.encode()).hexdigest()
-    with Process("serve", str(folder / "pop"), *store, WHYRANK_API_KEYS=key) as process:
+    key, looks, logs = (hashlib.sha256(each.encode()).hexdigest() for each in (KEY, "looks", "logs"))
+    keys = f"{key},{looks} shop ask,{logs} shop log"
+    with Process("serve", str(folder / "pop"), *store, WHYRANK_API_KEYS=keys) as process:
         yield process.url
 
 
@@ -311,6 +313,7 @@ def test_disrecommendation_shows_what_speaks_against(watched: Watched, user: str
     cards(page).first.wait_for()
     page.get_by_role("radio", name="Against").check(force=True)
     expect(page.get_by_role("heading", name="What speaks against")).to_be_visible()
+    expect(cards(page).get_by_text(re.compile("(people|person) against")).first).to_be_visible()
     expect(page.locator("article .sentiment:not(.negative)")).to_have_count(0)
     expect(page.locator("article .sentiment").first).to_be_visible()
 
@@ -433,7 +436,7 @@ def test_the_model_page_shows_metrics_and_values_under_the_pointer(watched: Watc
     chart = page.locator("section", has_text="Weight of the user").get_by_role("img", name="NDCG (paper)")
     expect(chart).to_contain_text("0.00%")  # the axis begins at zero
     chart.hover()
-    expect(page.locator(".tip")).to_contain_text("BPERJ")
+    expect(page.locator(".tip")).to_contain_text("BPER-J")
     page.mouse.move(0, 0)
     chart.focus()
     page.keyboard.press("ArrowRight")
@@ -442,6 +445,26 @@ def test_the_model_page_shows_metrics_and_values_under_the_pointer(watched: Watc
     expect(page.get_by_role("img", name=re.compile("over 5: .*4.00%"))).to_be_visible()
     page.get_by_label("Model", exact=True).select_option("pop")
     expect(page.get_by_text("POP has not been evaluated yet")).to_be_visible()
+
+
+def test_the_model_page_says_which_versions_were_served_and_why_one_was_refused(watched: Watched, folder: Path) -> None:
+    gate = {"metric": "ndcg", "records": 50, "served": 0.4, "candidate": 0.3, "difference": -0.1, "tolerance": 0.02}
+    about = {"run": "a", "digest": "0123456789ab", "kind": "pop", "data": "x", "sizes": {"triplets": 77}, "files": 2}
+    more = {"gate": {**gate, "interval": [-0.2, 0], "passed": False}}
+    add_refresh(folder / "pop", {"time": "2999-01-01T00:00:00Z", "outcome": "refused", **about, **more})
+    page = watched.open("?view=model&model=pop")
+    versions = page.get_by_role("region", name="History").get_by_role("listitem")
+    expect(versions).to_have_count(2)
+    expect(versions.first).to_contain_text("Refused")
+    expect(versions.first).to_contain_text("77 triplets · 2 new files of reviews")
+    expect(versions.first).to_contain_text("Worse than the model in service by more than the tolerance: −25.0%")
+    expect(versions.first).to_contain_text("NDCG 30.00%, 40.00% for the model before it (50 held-out records)")
+    expect(versions.nth(1)).to_contain_text("In service")
+    expect(versions.nth(1)).to_contain_text(wr.load(folder / "pop").digest()[:8])
+    with page.expect_download() as saved:
+        page.get_by_role("region", name="History").get_by_role("button", name="Save as CSV").click()
+    with open(saved.value.path(), newline="", encoding="utf-8") as file:
+        assert [row["outcome"] for row in csv.DictReader(file)] == ["refused", "served"]
 
 
 def test_the_pool_is_searched_and_paged_and_says_who_says_it(watched: Watched) -> None:
@@ -497,7 +520,7 @@ def test_a_study_is_created_taken_blindly_and_counted(watched: Watched, browser:
     expect(page).to_have_title("Studies · whyrank")
     page.get_by_label("Cases").fill("3")
     page.get_by_role("button", name="Create the study").click()
-    expect(page.get_by_role("heading", name="BPERJ or POP?")).to_be_visible()
+    expect(page.get_by_role("heading", name="BPER-J or POP?")).to_be_visible()
     links = page.get_by_role("link", name=re.compile(r"Participant \d"))
     expect(links).to_have_count(3)
     targets = [str(link.get_attribute("href")) for link in links.all()]
@@ -649,16 +672,36 @@ def test_axe_finds_nothing_in_any_view(browser: Browser, service: str, user: str
     rules = AXE.read_text(encoding="utf-8")
     with browser.new_context(color_scheme="light", bypass_csp=True) as context:
         page = context.new_page()
-        for view in (*VIEWS, "?view=take&token=wrong"):
+        asked = {"a": "bper-j", "b": "pop", "cases": 2, "participants": 1, "agreement": 1, "ties": True}
+        made = page.request.post(f"{service}v1/studies", data=asked).json()
+        link, results = made["participants"][0]["path"], f"?view=study&study={made['id']}"
+        for view in (*VIEWS, "?view=take&token=wrong", results, link):
             page.goto(service + view.format(user=user, item="i00001"))
             page.wait_for_load_state("networkidle")
             page.evaluate(rules)
-            found = page.evaluate("axe.run().then((result) => result.violations)")
-            page.emulate_media(color_scheme="dark")
-            found += page.evaluate("axe.run({runOnly: ['color-contrast']}).then((result) => result.violations)")
-            page.emulate_media(color_scheme="light")
-            told = [(each["id"], [node["html"][:120] for node in each["nodes"][:3]]) for each in found]
-            assert told == [], view
+            assert axe_findings(page) == [], view
+        page.get_by_role("button", name="Start").click()
+        page.locator(".progress").wait_for()
+        assert axe_findings(page) == [], "a case"
+        for _ in range(2):
+            before = page.locator(".progress").inner_text()
+            page.keyboard.press("ArrowLeft")
+            page.wait_for_function("before => document.querySelector('.progress')?.innerText !== before", arg=before)
+        page.get_by_role("heading", name="Thank you.").wait_for()
+        assert axe_findings(page) == [], "the end"
+        page.goto(service + results)
+        page.get_by_text("Case 1").click()
+        page.evaluate(rules)
+        assert axe_findings(page) == [], "results with answers"
+
+
+def axe_findings(page: Page) -> list[tuple[str, list[str]]]:
+    """What axe-core finds on the page as it is, and in dark colours."""
+    found = page.evaluate("axe.run().then((result) => result.violations)")
+    page.emulate_media(color_scheme="dark")
+    found += page.evaluate("axe.run({runOnly: ['color-contrast']}).then((result) => result.violations)")
+    page.emulate_media(color_scheme="light")
+    return [(each["id"], [node["html"][:120] for node in each["nodes"][:3]]) for each in found]
 
 
 def test_colours_follow_the_system_until_the_person_chooses(browser: Browser, service: str) -> None:
@@ -726,4 +769,29 @@ def test_behind_a_prefix_and_a_key_a_model_without_items_asks_for_one(
         expect(cards(page)).to_have_count(1)
         expect(page.get_by_role("slider", name="Weight of the user")).to_have_count(0)
         assert all(path.startswith(PREFIX) for path in watched.asked)
+        watched.check()
+
+
+def test_a_key_sees_the_views_it_opens_and_is_told_about_the_others(browser: Browser, guarded: str) -> None:
+    with browser.new_context() as context:
+        watched = Watched(context.new_page(), guarded)
+        page = watched.open("?view=study")
+        page.get_by_label("Key").fill("looks")
+        page.get_by_role("button", name="Open").click()
+        watched.expect_complaint("401")
+        expect(page.get_by_role("heading", name="Your key does not open this view")).to_be_visible()
+        expect(page).to_have_title("Not allowed · whyrank")
+        links = page.get_by_role("navigation").get_by_role("link")
+        expect(links).to_have_text(["explore", "items", "model", "pool"])
+        page.get_by_role("button", name="Use another key").click()
+        page.get_by_label("Key").fill("logs")
+        page.get_by_role("button", name="Open").click()
+        expect(page.get_by_role("heading", name="Your key does not open this page")).to_be_visible()
+        watched.expect_complaint("403")
+        page.get_by_role("button", name="Use another key").click()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        page.get_by_label("Key").fill(KEY)
+        page.get_by_role("button", name="Open").click()
+        expect(page.get_by_role("heading", name="Run a blind study")).to_be_visible()
+        expect(links).to_have_count(7)
         watched.check()

@@ -58,17 +58,17 @@ OnErrorOption = Annotated[
 RatingRange = Annotated[
     str | None,
     typer.Option(
-        help="The scale of ratings, LOW:HIGH; recognised from the ratings unless given. Others count as unknown."
+        help="The scale of ratings, LOW:HIGH; by default recognised from the ratings. Others count as unknown."
     ),
 ]
 EXPANSION = 100.0  # as in whyrank.data.compressed, which would take long to import here
 MaxExpansion = Annotated[
     float, typer.Option(help="How many times larger a compressed file may become; 64 MB are always allowed.")
 ]
-Trim = Annotated[bool, typer.Option("--trim", help="Take blanks around ids away.")]
+Trim = Annotated[bool, typer.Option("--trim", help="Remove blanks around ids.")]
 Seed = Annotated[int, typer.Option(help="Every random choice comes from it.")]
 Threads = Annotated[
-    int | None, typer.Option(help="Threads; all cores unless given. They never change the result.", min=1)
+    int | None, typer.Option(help="Threads; by default all cores. They never change the result.", min=1)
 ]
 RayAddress = Annotated[
     str | None,
@@ -76,7 +76,7 @@ RayAddress = Annotated[
 ]
 StoreUrl = Annotated[
     str | None,
-    typer.Option("--store", help="With --ray: a folder or URL that all machines see; beside the output unless given."),
+    typer.Option("--store", help="With --ray: a folder or URL that all machines see; by default beside the output."),
 ]
 Number = Annotated[int, typer.Option("--number", help="Which split of the folder.")]
 

@@ -33,10 +33,11 @@ def card(title: str, reasons: list[Reason], *, quotes: bool = True) -> Iterator[
 
 
 def counted(reason: Reason) -> str:
-    """Who says what: clear sound: 12 for, 2 against. The sentence may speak of all who mention the aspect."""
+    """Who says what: clear sound: 12 for, 2 against. Who supports a complaint is against the item."""
     said = reason.evidence
-    against = f", {said.opposing:,} against" if said.opposing else ""
-    return f"{reason.text}: {said.supporting:,} for{against}"
+    sides = ("against", "for") if (reason.polarity or 0) < 0 else ("for", "against")
+    other = f", {said.opposing:,} {sides[1]}" if said.opposing else ""
+    return f"{reason.text}: {said.supporting:,} {sides[0]}{other}"
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:

@@ -112,9 +112,9 @@ def split_command(
     data: Data,
     output: Annotated[Path, typer.Option("-o", "--output", help="The split folder to write.")],
     repeats: Annotated[int, typer.Option(help="How many splits, each with randomness of its own.", min=1)] = 1,
-    test: Annotated[float | None, typer.Option(help="Share of records in test; 0.3 unless given.")] = None,
+    test: Annotated[float | None, typer.Option(help="Share of records in test; by default 0.3.")] = None,
     validation: Annotated[
-        float | None, typer.Option(help="Share of training records held out for validation; 0.1 unless given.")
+        float | None, typer.Option(help="Share of training records held out for validation; by default 0.1.")
     ] = None,
     method: Annotated[
         str,
@@ -125,11 +125,11 @@ def split_command(
     ] = "random",
     last: Annotated[
         int | None,
-        typer.Option(help="Of leave-last: records of a user in test, and as many in validation; 1 unless given."),
+        typer.Option(help="Of leave-last: records of a user in test, and as many in validation; by default 1."),
     ] = None,
-    min_user_pairs: Annotated[int, typer.Option(help="Keep users with at least so many pairs.")] = 1,
-    min_item_pairs: Annotated[int, typer.Option(help="Keep items with at least so many pairs.")] = 1,
-    min_uses: Annotated[int, typer.Option(help="Keep explanations used at least so often.")] = 1,
+    min_user_pairs: Annotated[int, typer.Option(help="Keep users with at least this many pairs.")] = 1,
+    min_item_pairs: Annotated[int, typer.Option(help="Keep items with at least this many pairs.")] = 1,
+    min_uses: Annotated[int, typer.Option(help="Keep explanations used at least this often.")] = 1,
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
     rating_range: RatingRange = None,

@@ -27,7 +27,7 @@ EPOCHS = 50
 
 @command("doctor", "whyrank doctor")
 def doctor_command(json: Json = False) -> None:
-    """Look at this installation: versions, threads, caches, and a self-test of determinism and speed.
+    """Check this installation: versions, threads, caches, and a self-test of determinism and speed.
 
     Ends with exit code 1 if the same seed does not give the same bits with one and with two threads.
     """

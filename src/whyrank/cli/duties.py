@@ -87,7 +87,7 @@ def export_command(
     model: Models = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.")] = None,
 ) -> None:
-    """Write everything that is stored of a user as JSON."""
+    """Write everything that is stored about a user as JSON."""
     from whyrank.atomic import new_file
     from whyrank.errors import ParameterError
     from whyrank.online.erasure import export

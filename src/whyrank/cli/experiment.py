@@ -54,7 +54,7 @@ def experiment_command(
     candidates: Candidates = "pool",
     pairs: Annotated[list[str] | None, typer.Option("--pair", help="A case to show: --pair user,item.")] = None,
     titles: Titles = None,
-    cache: Annotated[Path | None, typer.Option(help="Where runs are kept; OUTPUT/runs unless given.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Where runs are kept; by default OUTPUT/runs.")] = None,
     seed: Seed = 0,
     threads: Threads = None,
     jobs: Annotated[

@@ -100,7 +100,18 @@ def explain_command(
     elif found:
         show(f"{title or item} for {user}", found, scores, quotes is not False, options)
     else:
-        note(f"no reason for {item!r} passes these options; --no-grounded and --polarity any show more")
+        note(nothing_passes(item, options))
+
+
+def nothing_passes(item: str, options: Options) -> str:
+    """What to try where no reason passes; only options that would change something are named."""
+    if options.polarity == "negative":
+        said = f"too few people complain about {item!r}"
+        hint = "--support 1 shows what one person says, --polarity positive what speaks for it"
+        return f"{said}; {hint}" if options.grounded else f"nothing in the pool speaks against {item!r}"
+    more = ["--no-grounded"] * options.grounded + ["--polarity any"] * (options.polarity != "any")
+    verb = "show" if len(more) > 1 else "shows"
+    return f"no reason for {item!r} passes these options" + (f"; {' and '.join(more)} {verb} more" if more else "")
 
 
 def show(title: str, reasons: list[Reason], scores: bool, quotes: bool, options: Options | None = None) -> None:
@@ -126,10 +137,10 @@ def recommend_command(
         Path | None, typer.Option("-o", "--output", help=f"Where the items and reasons of --users go {FORMS}.")
     ] = None,
     n: Count = 5,
-    reasons: Annotated[int | None, typer.Option(help="Reasons for each item; 3 unless given.", min=0)] = None,
+    reasons: Annotated[int | None, typer.Option(help="Reasons for each item; by default 3.", min=0)] = None,
     joint: Annotated[bool, typer.Option("--joint", help="Rank (item, explanation) pairs as a whole, exactly.")] = False,
     weight: Annotated[
-        float | None, typer.Option(help="With --joint: weight of the explanation's score; 1 unless given.")
+        float | None, typer.Option(help="With --joint: weight of the explanation's score; by default 1.")
     ] = None,
     serendipity: Annotated[
         float, typer.Option(help="0: by score; towards 1: unexpected items among the good ones.", min=0, max=1)
@@ -197,6 +208,8 @@ def recommend_command(
     for place, (item, score, because, _) in enumerate(found, 1):
         title = f"{place}. {named.get(item, item)}" + (f"   (score {score:.3f})" if scores else "")
         show(title, because, scores and bool(because), quotes is not False, options)
+        if not because and how_many:
+            print_text("  (no reason passes these options)")
 
 
 def item_goals(serendipity: float, groups: Path | None, shares: list[str]) -> ItemGoals | None:

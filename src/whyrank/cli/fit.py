@@ -55,10 +55,10 @@ Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter o
 def fit_command(
     data: Data,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="The model folder to write.")] = None,
-    model: Annotated[str | None, typer.Option(help="Which model, see `whyrank models`; our best unless given.")] = None,
+    model: Annotated[str | None, typer.Option(help="Which model, see `whyrank models`; by default our best.")] = None,
     settings: Settings = None,
     config: Annotated[Path | None, typer.Option(help="A configuration file, as `whyrank tune` writes it.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted run.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run from its checkpoint.")] = False,
     threads: Threads = None,
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
@@ -70,7 +70,7 @@ def fit_command(
     store: StoreUrl = None,
     plan: Annotated[bool, typer.Option("--plan", help="Only say what time, memory and traffic to expect.")] = False,
     machines: Annotated[int, typer.Option(help="With --plan: how many machines.", min=1)] = 1,
-    cores: Annotated[int | None, typer.Option(help="With --plan: cores of each; this machine's unless given.")] = None,
+    cores: Annotated[int | None, typer.Option(help="With --plan: cores of each; by default this machine's.")] = None,
     json: Json = False,
 ) -> None:
     """Fit a model to triplets (of a split folder: to its training part) and save it."""
@@ -133,7 +133,7 @@ def add_command(
     on_error: OnErrorOption = "raise",
     json: Json = False,
 ) -> None:
-    """Let a fitted bper+ rank new explanations by what they say, without fitting again."""
+    """Add new explanations to a fitted bper+, which ranks them by their texts, without fitting again."""
     import polars as pl
 
     from whyrank.data.tables import read_table

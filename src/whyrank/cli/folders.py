@@ -20,7 +20,7 @@ def fold_in_command(
     on_error: OnErrorOption = "raise",
     json: Json = False,
 ) -> None:
-    """Take new users and items into a fitted model without fitting again; a service loads the new folder by itself."""
+    """Add new users and items to a fitted model without fitting again; a service loads the new folder by itself."""
     from whyrank.artifacts import MARKER
     from whyrank.models import load
 

@@ -120,7 +120,7 @@ def compare_command(
     settings: Annotated[list[str] | None, typer.Option("--set", help="A parameter: --set bper.factors=50.")] = None,
     k: At = 10,
     baseline: Annotated[
-        str | None, typer.Option(help="Which model others are tested against; the second best unless given.")
+        str | None, typer.Option(help="Which model others are tested against; by default the second best.")
     ] = None,
     test: Annotated[
         str,
@@ -131,7 +131,7 @@ def compare_command(
     ] = "student",
     candidates: Candidates = "pool",
     number: Annotated[
-        int | None, typer.Option("--number", help="One split of the folder; all of them unless given.")
+        int | None, typer.Option("--number", help="One split of the folder; by default all of them.")
     ] = None,
     form: Annotated[str, typer.Option("--format", help="table, markdown or latex.")] = "table",
     threads: Threads = None,

@@ -34,15 +34,15 @@ REFUSED = 3  # exit code
 @command("refresh", "whyrank refresh models/current reviews --model profile-j")
 def refresh_command(
     folder: Annotated[Path, typer.Argument(metavar="MODEL", help="The model folder that is served; made if missing.")],
-    reviews: Annotated[list[Path], typer.Argument(help="Files of reviews, or folders of them; old ones may be there.")],
+    reviews: Annotated[list[Path], typer.Argument(help="Files of reviews, or folders; files read before are skipped.")],
     work: Annotated[
-        Path | None, typer.Option(help="Where the pool and the account are kept; MODEL.refresh unless given.")
+        Path | None, typer.Option(help="Where the pool and the state are stored; by default MODEL.refresh.")
     ] = None,
     pool: Annotated[
         Path | None, typer.Option(help="For the first refresh: the mined folder that the served model comes from.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="Which model to fit, see `whyrank models`; as the served one unless given.")
+        str | None, typer.Option(help="Which model to fit, see `whyrank models`; by default as the served one.")
     ] = None,
     settings: Settings = None,
     config: Annotated[Path | None, typer.Option(help="A configuration file, as `whyrank tune` writes it.")] = None,
@@ -51,12 +51,12 @@ def refresh_command(
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
     holdout: Annotated[float, typer.Option(help="Share of the new records that both models are measured on.")] = 0.1,
-    tolerance: Annotated[float, typer.Option(help="Share of the served model's nDCG that may be lost.")] = 0.02,
-    again: Annotated[bool, typer.Option("--again", help="Try once more what was refused.")] = False,
+    tolerance: Annotated[float, typer.Option(help="Share of the served model's NDCG that may be lost.")] = 0.02,
+    again: Annotated[bool, typer.Option("--again", help="Try again what was refused before.")] = False,
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Take in new reviews, fit, compare with the served model, and swap if it is no worse; safe to run from cron.
+    """Read new reviews, fit, compare with the served model, and replace it if the new one is no worse; for cron.
 
     Exit codes: 0 swapped or nothing new, 3 refused (the served model stays), 2 an error (nothing was swapped).
     """

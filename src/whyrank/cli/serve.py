@@ -55,7 +55,7 @@ def serve_command(
         str | None, typer.Option(help="An experiment whose arms answer requests that name no model.")
     ] = None,
     retain_days: Annotated[
-        int | None, typer.Option(help="Erase exposures and events that are older; never unless given.", min=1)
+        int | None, typer.Option(help="Erase exposures and events that are older; by default never.", min=1)
     ] = None,
     aspects: Annotated[
         Path | None,

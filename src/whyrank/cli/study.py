@@ -24,7 +24,7 @@ study_app = typer.Typer(
 app.add_typer(study_app, name="study")
 
 Folder = Annotated[str, typer.Argument(help="A model folder, or name=folder.")]
-StudyId = Annotated[str | None, typer.Argument(help="The study's id; the newest one unless given.")]
+StudyId = Annotated[str | None, typer.Argument(help="The study's id; by default the newest one.")]
 Address = Annotated[str, typer.Option(help="Where participants will find the page; links begin with it.")]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 
 import polars as pl
 
 from whyrank.errors import MissingExtra
+from whyrank.mining.language import FOLDER, read_lists
 from whyrank.mining.rules import MiningRules
 from whyrank.mining.words import NEGATIONS
 
@@ -73,13 +75,21 @@ def head_noun(tagged: Tagged) -> str | None:
 
 
 def singular(noun: str) -> str:
-    """`facilities` -> `facility`, `rooms` -> `room`, `buses` -> `bus`."""
+    """`facilities` -> `facility`, `rooms` -> `room`, `movies` -> `movie`."""
+    if noun in _plurals():
+        return _plurals()[noun]
     for ending, short in (("ies", "y"), ("sses", "ss"), ("shes", "sh"), ("ches", "ch"), ("xes", "x")):
         if noun.endswith(ending) and len(noun) > len(ending) + 1:
             return noun[: -len(ending)] + short
     if noun.endswith("s") and not noun.endswith(("ss", "us", "is")) and len(noun) > 3:
         return noun[:-1]
     return noun
+
+
+@cache
+def _plurals() -> dict[str, str]:
+    """Plurals that the usual endings do not explain."""
+    return {words[0]: name for name, words in read_lists(FOLDER / "en" / "plurals.txt")}
 
 
 def is_negated(text: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -75,6 +76,12 @@ class Model:
 
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
         raise NotImplementedError
+
+    @property
+    def title(self) -> str:
+        """The model's name as people write it: Profile-J, BPER+."""
+        name = re.sub("^Learned", "Learned ", type(self).__name__).replace("Plus", "+")
+        return f"{name[:-1]}-J" if self.id.endswith("-j") and name.endswith("J") else name
 
     def shapes(self) -> Mapping[str, Shape]:
         """The shapes that learned arrays must have: kernels look into them by number, without looking at their size."""

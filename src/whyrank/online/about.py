@@ -24,6 +24,18 @@ PARTS = {
 }
 
 
+RULES = {  # what an option does unless a request says otherwise; options that are off are not mentioned
+    "grounded": "Only what people have said about this item is shown.",
+    "backing": "More than {:g} times as many people must say it as say the opposite.",
+    "support": "At least {} people must say it; one is enough for items that few people talk about.",
+    "distinctive": "A reason is shown only for the {:.0%} of items for which people give it most.",
+    "polarity": "Reasons that speak for the item are shown ({}).",
+    "per_aspect": "At most {} reason about the same aspect is shown in a list.",
+    "consistent": "No reason contradicts another one in the same list.",
+    "vague": "Praise and blame that do not say why are moved down (by {:g} points of score).",
+}
+
+
 @dataclass(frozen=True)
 class About:
     """The main parameters of a ranking. `markdown` and `html` are pages for people."""
@@ -60,18 +72,19 @@ class About:
             (
                 "Which reasons may be shown, unless a request asks for something else",
                 [
-                    *(f"{text} (`{name}`: {value})" for name, value, text in self.options),
-                    "A request can leave reasons out (`exclude`, `banned`) or add to their scores (`boosts`); none of "
-                    "this is done by itself.",
+                    *(RULES[name].format(value) for name, value, _ in self.options if name in RULES and value),
+                    "No other rule applies unless it is asked for. A request can change these rules, leave reasons "
+                    "out, or raise some of them.",
                 ],
             ),
             ("Settings of the method", [f"`{name}`: {value}" for name, value in self.parameters.items()]),
             (
                 "What you can change",
                 [
-                    "Ask for answers that use nothing of you: `personal: false` ranks by the item and popularity only.",
-                    "Ask for what is stored of you, and have it erased: `GET /v1/users/{id}/export`, "
-                    "`DELETE /v1/users/{id}`.",
+                    "You can ask for reasons that use nothing about you (`personal: false`): they are ranked by the "
+                    "item and by how often something is said.",
+                    "You can ask for what is stored about you (`GET /v1/users/{id}/export`) and have it erased "
+                    "(`DELETE /v1/users/{id}`).",
                 ],
             ),
         ]
@@ -124,7 +137,7 @@ def about(model: Model, *, seed: int = 0) -> About:
         "records": len(known.indices),
     }
     weights = {name: value / total for name, value in spread.items() if total > 0 and value > 0}
-    title = f"How reasons are ranked ({type(model).__name__})"
+    title = f"How reasons are ranked ({model.title})"
     return About(title, model.summary, counts, weights, parameters.values(model), chosen)
 
 

@@ -77,11 +77,11 @@ class Options:
         True
     """
 
-    grounded: bool = _option(True, "switch", "Only what people say about the item.")
+    grounded: bool = _option(True, "switch", "Only reasons that people gave for the item.")
     backing: float = _option(
         2.0,
         "number",
-        "With grounded: more people say it than this times those who say the opposite about the same aspect; "
+        "With grounded: how many times more people must say it than say the opposite about the same aspect; "
         "0: anything somebody says.",
         at_least=0,
         at_most=100,
@@ -89,72 +89,72 @@ class Options:
     support: int = _option(
         2,
         "whole",
-        "With grounded: at least so many people say it; one is enough for items that few people speak about.",
+        "With grounded: how many people must say it; one is enough for items that few people talk about.",
         at_least=1,
         at_most=1_000_000,
     )
     distinctive: float = _option(
         0.2,
         "number",
-        "With grounded: a statement is shown only for this share of the items, where people say it most; 1: for all.",
+        "With grounded: show a statement only for this share of items, those where people say it most; 1: for all.",
         at_least=0,
         at_most=1,
     )
     polarity: Polarity = _option(  # noqa: RUF009 - a field
         "positive",
         "choice",
-        "positive: nothing that speaks against the item; negative: only what does; any: everything.",
+        "positive: nothing that speaks against the item; negative: only what does; any: all reasons.",
         choices=POLARITIES,
     )
     per_aspect: int = _option(
         1,
         "whole",
-        "At most so many reasons of one aspect (or kind of it) in a list, and one with the same word; 0: no limit.",
+        "Most reasons about one aspect (or kinds of it) in a list; only one may use the same word. 0: no limit.",
         at_least=0,
         at_most=100,
     )
-    consistent: bool = _option(True, "switch", "Nothing in a list says the opposite of something else in it.")
+    consistent: bool = _option(True, "switch", "No reason contradicts another one in the list.")
     diversity: float = _option(
         0.0,
         "number",
-        "0: by score alone; towards 1: reasons unlike each other; above 0 never two that say nearly the same.",
+        "0: by score alone; towards 1: reasons that differ more; above 0 never two that say nearly the same.",
         at_least=0,
         at_most=1,
     )
     specificity: float = _option(
         0.0,
         "number",
-        "Score minus this times log-popularity, so that what everybody says steps back.",
+        "Moves popular reasons down: this times the log of their popularity is taken off their scores.",
         at_least=-10,
         at_most=10,
     )
     vague: float = _option(
         0.7,
         "number",
-        "Taken off the score of what praises or blames without saying why, such as great food.",
+        "Taken off the score of praise or blame that does not say why, such as great food.",
         at_least=-10,
         at_most=10,
     )
     mu: float | None = _option(
         None,
         "number",
-        "Weight of the user's part of a score, for models that have one; the model's own unless given.",
+        "Weight of the user's part of a score, for models that have one; by default the model's own.",
         at_least=0,
         at_most=1,
     )
-    personal: bool = _option(True, "switch", "Use what is known of the user; otherwise item and popularity only.")
+    personal: bool = _option(True, "switch", "Use what is known about the user; otherwise item and popularity only.")
     explore: float = _option(
         0.0,
         "number",
-        "0: the best reasons; above: lists are drawn, better reasons more often, and the more evenly the higher it "
-        "is (the temperature of a Plackett-Luce draw among the best that may be shown).",
+        "0: the best reasons. Above 0, lists are drawn at random, better reasons more often; the higher, the more "
+        "evenly (the temperature of a Plackett-Luce draw among the best that may be shown).",
         at_least=0,
         at_most=100,
     )
     epsilon: float = _option(
         0.0,
         "number",
-        "The share of draws in which every reason that may be shown is as likely as any other.",
+        "Share of draws in which every reason that may be shown is equally likely.",
         at_least=0,
         at_most=1,
     )

@@ -94,6 +94,7 @@ def models(request: Request) -> Response:
     service = {
         "version": __version__,
         "keys": bool(state.settings.keys),
+        "scopes": [each for each in SCOPES if each in scopes_of(request)],
         "studies": cases is not None,
         "test_pairs": None if cases is None else cases.known,
         "max_pairs": ask.MAX_PAIRS,
@@ -174,7 +175,7 @@ def _model(loaded: Loaded, problem: str | None) -> dict[str, object]:
     model, catalog = loaded.model, loaded.model.catalog_
     return {
         "id": loaded.id,
-        "name": type(model).__name__,
+        "name": model.title,
         "kind": model.id,
         "summary": model.summary,
         "ranks_items": model.ranks_items,

@@ -101,6 +101,7 @@ class ServiceOut(BaseModel):
 
     version: str
     keys: bool
+    scopes: list[str] = Field(description="what the key of this request may do")
     studies: bool
     test_pairs: int | None
     max_pairs: int

@@ -10,6 +10,13 @@ class Access {
     this.key = key;
     this.wanted = false;
   }
+
+  /** Ask for another key. */
+  forget() {
+    sessionStorage.removeItem(NAME);
+    this.key = "";
+    this.wanted = true;
+  }
 }
 
 export const access = new Access();

@@ -18,6 +18,7 @@ export type Options = Partial<
 export type Report = Schemas["Report"];
 export type Model = Schemas["ModelOut"];
 export type Models = Schemas["ModelsAnswer"];
+export type Version = Schemas["VersionOut"];
 export type Reason = Schemas["ReasonOut"];
 export type Explanations = Schemas["ExplainAnswer"];
 export type Recommendations = Schemas["RecommendAnswer"];
@@ -108,6 +109,9 @@ export interface Search {
 }
 
 export const models = (signal?: AbortSignal) => json<Models>("v1/models", { signal });
+
+export const history = (id: string, signal?: AbortSignal) =>
+  json<Schemas["HistoryAnswer"]>(`v1/models/${part(id)}/history`, { signal });
 
 export const users = (search: Search, signal?: AbortSignal) =>
   json<Schemas["UsersAnswer"]>("v1/users", { query: { ...search }, signal });

@@ -36,6 +36,11 @@ class Served extends Resource<api.Models> {
     return this.list.some((model) => model.ranks_items);
   }
 
+  /** Whether the key of this tab may do something; without keys everybody may do everything. */
+  may(scope: string): boolean {
+    return this.data?.service.scopes.includes(scope) ?? false;
+  }
+
   named(id: string): api.Model | undefined {
     return this.list.find((model) => model.id === id);
   }

@@ -89,6 +89,9 @@ export const meaning = (name: string): string => METRICS[name]?.[1] ?? "";
 
 export const day = (stamp: string) => new Date(stamp).toLocaleDateString("en", { dateStyle: "medium" });
 
+/** A time as the service writes it, where the reader is. */
+export const stamp = (time: string) => new Date(time).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
+
 export const month = (seconds: number) =>
   new Date(1000 * seconds).toLocaleDateString("en", { month: "long", year: "numeric", timeZone: "UTC" });
 
