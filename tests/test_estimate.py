@@ -172,9 +172,7 @@ def test_bad_logs_and_settings_are_named(log: Log, shown: wr.Model, tmp_path: Pa
         Log.read(tmp_path)
 
 
-def test_lists_of_different_lengths_are_estimated_together(
-    people: SimulatedPeople, log: Log, shown: wr.Model
-) -> None:
+def test_lists_of_different_lengths_are_estimated_together(people: SimulatedPeople, log: Log, shown: wr.Model) -> None:
     short = simulate_log(people, shown, 6000, DRAWN, n=1, seed=2)
     short = Log(short.exposures.with_columns(route=pl.lit("recommend")), short.events)
     mixed = together([log, short])

@@ -22,8 +22,8 @@ from whyrank.data.simulate_reviews import simulate_reviews
 from whyrank.models import model_class
 from whyrank.online import ab, tables
 from whyrank.online.assignment import Experiment, parse_arms
-from whyrank.online.store import Store
 from whyrank.online.exposure import Exposure
+from whyrank.online.store import Store
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [

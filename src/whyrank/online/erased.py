@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from whyrank.online.tables import erased, events
 from whyrank.online.exposure import Exposure, new_id
+from whyrank.online.tables import erased, events
 
 KEPT = 7 * 86_400  # seconds after which nobody can hold an exposure from before an erasure any more
 LOCK = 7769989

@@ -80,9 +80,9 @@ async def experiment_results(request: Request, name: Name, level: Level = 0.95, 
 
     def read() -> bytes:
         found = ab.found(state.store, name)
-        log = ab.read_log(state.store, found)
-        over_time = trend(log, found, points, level=level) if points else []
-        return json_of(results(log, found, level=level).as_dict() | {"trend": over_time})
+        visits = state.followed(found).look()
+        over_time = trend(visits, found, points, level=level) if points else []
+        return json_of(results(visits, found, level=level).as_dict() | {"trend": over_time})
 
     return ranked(await state.recent(("results", name, level, points), read))
 

@@ -25,6 +25,7 @@ from whyrank.ranking.rank import rank_items
 from whyrank.ranking.reasons import documents
 from whyrank.ranking.words import word_rows
 from whyrank.service.report import Report, report_files, shown_report
+from whyrank.service.settings import free_name
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 AGAIN = 60.0  # seconds after which a folder is tried again that failed for a reason that may pass, such as memory
@@ -128,7 +129,7 @@ class Shelf:
         self.models: dict[str, Loaded] = {}
         for name, folder in folders:
             loaded = self._load(name, folder)
-            loaded.id = name or self._free(loaded.model.id)
+            loaded.id = name or free_name(loaded.model.id, self.models)
             if loaded.id in self.models:
                 raise ParameterError(f"two models would be called {loaded.id!r}; name them, as in new={folder}")
             self.models = self.models | {loaded.id: loaded}
@@ -208,10 +209,6 @@ class Shelf:
         )
         loaded.warm()
         return loaded
-
-    def _free(self, id_: str) -> str:
-        names = [id_, *(f"{id_}-{number}" for number in range(2, len(self.models) + 3))]
-        return next(name for name in names if name not in self.models)
 
 
 def _stamp(folder: Path) -> Stamp:
