@@ -35,6 +35,7 @@ class Settings:
     split: str | None = None  # where studies take their test pairs from
     split_number: int = 1
     titles: str | None = None  # a table with columns item and title
+    groups: str | None = None  # a table with columns item and group, for least shares of places
     aspects: str | None = None  # a table with columns id and aspect, such as a mined folder's explanations.parquet
     keys: tuple[str, ...] = ()  # SHA-256 of the API keys, in hexadecimal; what a key may, after a blank, unless all
     log: bool = False  # store what is shown, also for requests that do not ask for it

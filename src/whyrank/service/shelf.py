@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -44,6 +44,7 @@ class Loaded:
     stamp: Stamp
     titles: pl.Series | None  # by item number
     aspects: pl.Series | None  # by explanation number
+    groups: Mapping[str, str]  # by item id, where there are any
     since: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"))
 
     @property
@@ -119,10 +120,11 @@ class Shelf:
         titles: pl.DataFrame | None = None,
         aspects: pl.DataFrame | None = None,
         reloaded: Callable[[str, str], None] = lambda model, outcome: None,
+        groups: Mapping[str, str] | None = None,
     ) -> None:
         if not folders:
             raise ParameterError("no model to serve; give at least one model folder")
-        self._titles, self._aspects, self._reloaded = titles, aspects, reloaded
+        self._titles, self._aspects, self._reloaded, self.groups = titles, aspects, reloaded, groups or {}
         self.problems: dict[str, str] = {}
         self._refused: dict[str, tuple[Stamp, float, str]] = {}  # what is left alone, until when, and why
         self._gone: frozenset[str] = frozenset()
@@ -206,6 +208,7 @@ class Shelf:
             stamp,
             _aligned(catalog.items.ids, self._titles, "item", "title"),
             _aligned(catalog.explanations.ids, self._aspects, "id", "aspect") if self._aspects is not None else named,
+            self.groups,
         )
         loaded.warm()
         return loaded
