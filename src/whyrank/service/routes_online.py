@@ -122,11 +122,12 @@ async def working_reasons(
     state, models = state_of(request), state_of(request).shelf.models
 
     def read() -> bytes:
+        arms: list[str] = []
         if experiment is not None:
-            ab.found(state.store, experiment)
+            arms = [each.name for each in ab.found(state.store, experiment).arms if arm is None]
         shown = read_shown(state.store, event, experiment=experiment, arm=arm)
         asked = {"by": by, "event": event, "experiment": experiment, "arm": arm, "minimum": minimum}
-        return json_of(asked | described(shown, models, by, order, minimum, limit))
+        return json_of(asked | described(shown, models, by, order, minimum, limit, arms))
 
     return ranked(await state.recent(("reasons", by, event, experiment, arm, order, minimum, limit), read))
 
