@@ -1,13 +1,13 @@
 """Kill whyrank outright at random moments, start it again, and look whether anything was lost or doubled.
 
-    python benchmarks/kill_runs.py --kills 50 --seed 0 [--only fit,serve,workers]
+    python benchmarks/kill_runs.py --kills 50 --seed 0 [--only fit,learn,log] [--store postgresql+psycopg://...]
 
 Commands that write: after every kill the output is the old one or the new one, whole; in the end it is what an
 undisturbed run writes, and nothing else is left beside it. The service: every event that was acknowledged is there
 after the restart, and after the client has sent the others again every event is there once. With `--log`, every list
 that was durably answered is there once, and what was done with it. Workers of a service: one
 of two or both are killed, while slow clients hold a hundred connections; each is replaced, reasons are given again, and
-no acknowledged event is lost.
+no acknowledged event is lost. `--store` is a database for the service instead of a file; our tables in it are dropped.
 """
 
 from __future__ import annotations
@@ -38,16 +38,17 @@ from urllib.parse import urlsplit
 # Small data, so checkpoints and parts must be small as well for a kill to fall between them.
 START = """
 import functools, sys
+import whyrank.cli.learn as learn
 import whyrank.ranking.bulk as bulk
 import whyrank.training as training
 training.Run = functools.partial(training.Run, checkpoint_seconds=0.05)
-bulk.ROWS = 2000
+bulk.ROWS, learn.SAVED = 2000, 0.05
 from whyrank.cli import main
 if __name__ == "__main__":
     main()
 """
 COMMAND = [sys.executable, "-c", START]
-NAMES = ["fit", "mine", "explain", "experiment", "serve", "log", "workers"]
+NAMES = ["fit", "mine", "explain", "experiment", "learn", "serve", "log", "workers"]
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ EXPLAIN = ("explain", "pop", "--pairs", "pairs.parquet", "-o", "reasons.parquet"
 MINE = ("mine", "reviews.jsonl.gz", "-o", "mined")
 CONVERT = ("convert", "-o", "extra", "--form", "extra")
 EXPERIMENT = ("experiment", "ranking,mu", "split", "-o", "report", "--splits", "1")
+LEARN = ("learn", "taught", "--log", "log", "-o", "new", "--explore", "1", "--epsilon", "0.1", "--force")
 WORKS = (
     Work("fit", FIT, ("fit", "split", "--model", "pop", "-o", "model"), "model", of_files),
     Work("mine", MINE, (*MINE, "--set", "min_count=20"), "mined", of_mined),
@@ -127,10 +129,11 @@ WORKS = (
         "report",
         of_experiment,
     ),
+    Work("learn", LEARN, ("fit", "split", "--model", "pop", "-o", "new"), "new", of_files),
 )
 
 
-INPUTS = ("split", "pop", "pairs.parquet", "reviews.jsonl.gz", "triplets.csv", "fewer.csv")
+INPUTS = ("split", "pop", "pairs.parquet", "reviews.jsonl.gz", "triplets.csv", "fewer.csv", "taught", "log")
 
 
 def make_world(folder: Path, **sizes: int) -> None:
@@ -149,6 +152,17 @@ def make_world(folder: Path, **sizes: int) -> None:
     pairs = split.data.frame().select("user", "item").unique(maintain_order=True)
     write_table(pl.concat([pairs] * 4), folder / "pairs.parquet")
     write_table(simulate_reviews("small", seed=0, **sizes), folder / "reviews.jsonl.gz")
+
+
+def make_log(folder: Path, lists: int) -> None:
+    """What `learn` reads: a model, and what people did with its lists."""
+    import whyrank as wr
+    from whyrank.online.simulated import simulate_log
+
+    people = wr.simulate_people(users=300, items=30, explanations=100, records=3000, seed=0)
+    model = wr.Profile(epochs=1, factors=8).fit(people.triplets)
+    model.save(folder / "taught")
+    simulate_log(people, model, lists, wr.Options(explore=1.0, epsilon=0.1)).write(folder / "log")
 
 
 def run(arguments: tuple[str, ...], folder: Path) -> float:
@@ -233,9 +247,9 @@ def _copy(source: Path, target: Path) -> None:
 
 
 @contextlib.contextmanager
-def service(world: Path, *more: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def service(world: Path, store: str, *more: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """`whyrank serve` on a port of its own; killed in the end."""
-    arguments = ("serve", "pop", "--store", f"sqlite:///{world}/store.db", "--rate", "0", "--port", "0", *more)
+    arguments = ("serve", "pop", "--store", store, "--rate", "0", "--port", "0", *more)
     environment = {**os.environ, "COLUMNS": "200"}
     with subprocess.Popen(
         [*COMMAND, *arguments], cwd=world, stderr=subprocess.PIPE, text=True, env=environment
@@ -253,6 +267,18 @@ def service(world: Path, *more: str) -> Iterator[tuple[str, subprocess.Popen[str
             process.kill()
 
 
+def emptied(store: str) -> str:
+    """A store without any of our tables."""
+    from whyrank.online.store import Store
+    from whyrank.online.tables import metadata
+
+    opened = Store(store)
+    with opened.writing() as connection:
+        metadata.drop_all(connection)
+    opened.close()
+    return store
+
+
 def send(url: str, numbers: list[int]) -> None:
     """Events with keys of their own, acknowledged when this returns."""
     events = [{"id": f"event {number}", "event": "shown", "user": "u", "item": "i"} for number in numbers]
@@ -268,13 +294,12 @@ def count(url: str) -> int:
         return sum(each["shown"] for each in json.load(response)["models"])
 
 
-def kill_service(world: Path, kills: int, rng: random.Random) -> Tally:
+def kill_service(world: Path, store: str, kills: int, rng: random.Random) -> Tally:
     """Kill the service while events come in, as often, and count them after every restart."""
-    tally, begin = Tally("serve, with feedback"), time.perf_counter()
-    (world / "store.db").unlink(missing_ok=True)
+    tally, begin = Tally(f"serve, with feedback, {emptied(store).partition(':')[0]}"), time.perf_counter()
     acknowledged, waiting, last = 0, [], 0
     while tally.kills < kills:
-        with service(world) as (url, process):
+        with service(world, store) as (url, process):
             there = count(url)
             assert acknowledged <= there <= acknowledged + len(waiting), "an event was lost or doubled"
             tally.resumed += there > 0
@@ -290,7 +315,7 @@ def kill_service(world: Path, kills: int, rng: random.Random) -> Tally:
                     send(url, waiting)
                     acknowledged, waiting = acknowledged + len(waiting), []
             tally.kills += 1
-    with service(world) as (url, _):
+    with service(world, store) as (url, _):
         assert acknowledged <= count(url) <= acknowledged + len(waiting), "an event was lost or doubled"
         tally.name += f" ({count(url):,} events)"
     tally.seconds = time.perf_counter() - begin
@@ -309,15 +334,14 @@ def shown(url: str) -> str:
         return exposure
 
 
-def kill_log(world: Path, kills: int, rng: random.Random) -> Tally:
+def kill_log(world: Path, store: str, kills: int, rng: random.Random) -> Tally:
     """Kill the service while exposures and clicks are logged, as often, and look for them after every kill."""
     from whyrank.online.log import Log
 
-    tally, begin = Tally("serve --log"), time.perf_counter()
-    (world / "store.db").unlink(missing_ok=True)
+    tally, begin = Tally(f"serve --log, {emptied(store).partition(':')[0]}"), time.perf_counter()
     acknowledged: list[str] = []
     while tally.kills < kills:
-        with service(world, "--log") as (url, process):
+        with service(world, store, "--log") as (url, process):
             tally.resumed += bool(acknowledged)
 
             def client(url: str = url) -> None:
@@ -333,7 +357,7 @@ def kill_log(world: Path, kills: int, rng: random.Random) -> Tally:
             for each in clients:
                 each.join()
             tally.kills += 1
-        log = Log.read(f"sqlite:///{world}/store.db")  # refuses positions of an exposure that are there twice
+        log = Log.read(store)  # refuses positions of an exposure that are there twice
         assert set(acknowledged) <= set(log.exposures["exposure"]), "an exposure was lost"
         clicked = log.events["exposure"].to_list()
         assert set(acknowledged) <= set(clicked), "a click was lost"
@@ -376,12 +400,11 @@ def explained(url: str) -> bool:
         return False
 
 
-def kill_workers(world: Path, kills: int, rng: random.Random, slow: int = 100) -> Tally:
+def kill_workers(world: Path, store: str, kills: int, rng: random.Random, slow: int = 100) -> Tally:
     """Kill one worker of two, or both, as often, while events come in and slow clients hold connections."""
-    tally, begin = Tally("serve --workers 2, slow clients"), time.perf_counter()
-    (world / "store.db").unlink(missing_ok=True)
+    tally, begin = Tally(f"serve --workers 2, slow clients, {emptied(store).partition(':')[0]}"), time.perf_counter()
     last, longest = 0, 0.0
-    with service(world, "--workers", "2") as (url, process):
+    with service(world, store, "--workers", "2") as (url, process):
         wait_until(lambda: len(workers_of(process)) == 2)
         while tally.kills < kills:
             held = hold(url, slow)
@@ -418,23 +441,26 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help=f"names, separated by commas: {', '.join(NAMES)}")
+    parser.add_argument("--store", help="a database instead of a SQLite file; our tables in it are dropped")
     arguments = parser.parse_args()
     chosen = arguments.only.split(",") if arguments.only else NAMES
     with tempfile.TemporaryDirectory() as folder:
         world = Path(folder)
         make_world(world)
+        store = arguments.store or f"sqlite:///{world}/store.db"
+        if "learn" in chosen:
+            make_log(world, 60_000)
         print(HEADER, flush=True)
         for work in WORKS:
             if work.name.split()[0] in chosen:
                 run(work.new, _place(world, "warm"))  # kernels may have to be compiled
                 rng = random.Random(f"{arguments.seed} {work.name}")
                 print(kill_command(work, world, arguments.kills, rng).row(), flush=True)
-        if "serve" in chosen:
-            print(kill_service(world, arguments.kills, random.Random(f"{arguments.seed} serve")).row(), flush=True)
-        if "log" in chosen:
-            print(kill_log(world, arguments.kills, random.Random(f"{arguments.seed} log")).row(), flush=True)
-        if "workers" in chosen:
-            print(kill_workers(world, arguments.kills, random.Random(f"{arguments.seed} workers")).row(), flush=True)
+        services = {"serve": kill_service, "log": kill_log, "workers": kill_workers}
+        for name, kill in services.items():
+            if name in chosen:
+                rng = random.Random(f"{arguments.seed} {name}")
+                print(kill(world, store, arguments.kills, rng).row(), flush=True)
 
 
 if __name__ == "__main__":

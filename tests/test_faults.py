@@ -152,7 +152,13 @@ def test_what_a_killed_write_left_is_swept_by_the_next_and_what_is_in_use_is_not
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("killed")
     kill_runs.make_world(folder, users=150, items=40, explanations=80, records=1500, triplets=2600)
+    kill_runs.make_log(folder, 3000)
     return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/store.db"
 
 
 # Training is killed in test_kill.py; `python benchmarks/kill_runs.py` is the long run of all.
@@ -163,10 +169,10 @@ def test_a_command_killed_at_any_moment_leaves_the_old_result_or_the_new_one(
     assert kill_runs.kill_command(work, killed, 2, random.Random(7)).kills == 2
 
 
-def test_feedback_is_neither_lost_nor_doubled_when_the_service_is_killed(killed: Path) -> None:
-    assert kill_runs.kill_service(killed, 2, random.Random(7)).kills == 2
+def test_feedback_is_neither_lost_nor_doubled_when_the_service_is_killed(killed: Path, store: str) -> None:
+    assert kill_runs.kill_service(killed, store, 2, random.Random(7)).kills == 2
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-def test_killed_workers_are_replaced_while_slow_clients_hold_connections(killed: Path) -> None:
-    assert kill_runs.kill_workers(killed, 2, random.Random(7), slow=20).kills >= 2
+def test_killed_workers_are_replaced_while_slow_clients_hold_connections(killed: Path, store: str) -> None:
+    assert kill_runs.kill_workers(killed, store, 2, random.Random(7), slow=20).kills >= 2

@@ -234,10 +234,25 @@ def test_the_ab_commands_go_from_an_experiment_to_its_results(
     assert "50% of users" in call(capsys, "ab", "list")[1]
     code, out, _ = call(capsys, "ab", "results", "t", "--markdown", "t.md")
     assert code == 0
-    assert out.startswith("Too early to say: arm a has 0 users")
+    assert out.startswith("Too early to say: arm a has no users")
     assert (tmp_path / "t.md").read_text().startswith("# Experiment t\n")
     assert json.loads(call(capsys, "ab", "results", "t", "--json")[1])["comparisons"][0]["decided"] is False
     assert json.loads(call(capsys, "ab", "stop", "t", "--json")[1])["stopped"] is not None
     assert "stopped" in call(capsys, "ab", "show", "t")[1]
     for wrong in (("create", "t", *arms), ("show", "u"), ("create", "u", "--arm", "a=x")):
         assert call(capsys, "ab", *wrong)[0] == 2
+
+
+def test_arms_are_checked_against_the_models_that_are_served(
+    tmp_path: Path, split: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wr.POP().fit(wr.Triplets.from_frame(frame())).save("pop")
+    served = ("--model", "pop", "--model", "new=pop", "--model", "pop")
+    arms = ("--arm", "a=pop", "--arm", "b=new", "--arm", "c=pop-2", "--arm", "d=none")
+    assert "not checked: the service must serve pop, new, pop-2" in call(capsys, "ab", "create", "s", *arms)[2]
+    code, _, said = call(capsys, "ab", "create", "t", *arms, *served)
+    assert (code, "not checked" in said) == (0, False)
+    code, _, said = call(capsys, "ab", "create", "u", *arms, *served[:4])
+    assert code == 2
+    assert "arm c: no model 'pop-2' would be served; there is pop, new" in said

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.testclient import TestClient
 
 import whyrank as wr
 from whyrank.cli import main
@@ -17,6 +20,9 @@ from whyrank.data import Split
 from whyrank.errors import ParameterError
 from whyrank.ranking.goals import fair_places, unexpected
 from whyrank.ranking.recommend import best_items
+from whyrank.service import schemas
+from whyrank.service.app import create_app
+from whyrank.service.settings import Settings
 
 
 def keeps(group: list[int], shares: list[float], available: list[int]) -> bool:
@@ -116,3 +122,34 @@ def test_the_command_takes_goals(model: wr.Model, tmp_path: Path, capsys: pytest
         main([*given_, "--share", "small=0.5"])
     assert done.value.code == 2
     assert "give both" in capsys.readouterr().err
+
+
+def test_goals_are_asked_for_over_http_and_cost_what_the_library_says(model: wr.Model, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    ids = model.catalog_.items.ids
+    groups = {item: "small" if place % 3 == 0 else "large" for place, item in enumerate(ids)}
+    pl.DataFrame({"item": list(groups), "group": list(groups.values())}).write_csv(tmp_path / "groups.csv")
+    user = model.catalog_.users.ids[0]
+    settings = Settings(
+        models=(str(tmp_path / "model"),), groups=str(tmp_path / "groups.csv"), store=f"sqlite:///{tmp_path}/s.db"
+    )
+    with TestClient(create_app(settings)) as client:
+
+        def asked(**goals: object) -> dict[str, Any]:
+            answer = client.post("/v1/recommend", json={"user": user, "n": 6, "reasons": 0, **goals})
+            schemas.RecommendAnswer.model_validate_json(answer.content, strict=True)
+            return answer.json()  # type: ignore[no-any-return]
+
+        plain = asked()
+        assert "ndcg" not in plain
+        for goals in ({"serendipity": 0.8}, {"shares": {"small": 0.5}}, {"serendipity": 0.3, "shares": {"small": 0.5}}):
+            given = wr.ItemGoals(**goals, groups=groups)  # type: ignore[arg-type]
+            found, expected = asked(**goals), model.recommend(user, 6, 0, goals=given)
+            assert [each["item"] for each in found["recommendations"]] == [each.item for each in expected]
+            assert found["ndcg"] == pytest.approx(best_items(model, np.array([0], np.int32), 6, given).ndcg)
+        small = [groups[each["item"]] == "small" for each in asked(shares={"small": 0.5})["recommendations"]]
+        assert sum(small) >= 3
+        assert client.get("/v1/models").json()["service"]["groups"] == ["large", "small"]
+        wrong = {"user": user, "shares": {"none": 0.5}}
+        assert client.post("/v1/recommend", json=wrong).json()["detail"].startswith("no item is in group 'none'")
+        assert client.post("/v1/recommend", json={"user": user, "serendipity": 2}).status_code == 422

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from test_online_log import Counted
 from whyrank.errors import ParameterError
-from whyrank.online import ab
+from whyrank.online import ab, events, visits
 from whyrank.online.assignment import Arm, Experiment, parse_arms
+from whyrank.online.erasure import erase
+from whyrank.online.exposure import Exposure, new_id
 from whyrank.online.log import Log
 from whyrank.online.results import Results, results, trend, user_table
 from whyrank.online.statistics import Moments, adjusted_rates, check_ratio, compared, rate, widening
 from whyrank.online.store import Store
+from whyrank.online.visits import Followed, Visits
+from whyrank.online.writer import Writer
 
+SLATE = '[{"i":"inn","e":"quiet","p":1.0}]'
 TWO = (Arm("a", "bper", 0.5), Arm("b", "pop", 0.5))
 USERS = [f"u{at}" for at in range(4000)]
 
@@ -261,11 +269,11 @@ def test_an_arm_that_lost_users_is_an_alarm_before_any_figure() -> None:
 
 def test_users_are_the_units_and_those_in_two_arms_are_left_out() -> None:
     log, test = simulated(0.0, users=300)
-    table, mixed = user_table(log, test)
+    table, mixed = user_table(Visits.of(log), test)
     assert (table["lists"] == 2).all()
     assert mixed == 0
     both = pl.when(pl.col("exposure") == "u7.1").then(pl.lit("b" if test.arm_of("u7") == TWO[0] else "a"))
-    table, mixed = user_table(Log(log.exposures.with_columns(arm=both.otherwise("arm")), log.events), test)
+    table, mixed = user_table(Visits.of(Log(log.exposures.with_columns(arm=both.otherwise("arm")), log.events)), test)
     assert (len(table), mixed) == (299, 1)
 
 
@@ -276,6 +284,71 @@ def test_the_last_point_of_a_trend_is_the_result() -> None:
     assert points[0]["users"][0] < points[-1]["users"][0]  # type: ignore[index]
     found: Results = results(log.between(until=int(points[-1]["time"])), test)  # type: ignore[call-overload]
     assert points[-1]["comparisons"][0]["low"] == found.comparisons[0].low  # type: ignore[index]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(f"sqlite:///{tmp_path}/store.db").create()
+    yield store
+    store.close()
+
+
+def test_looks_read_what_is_new_and_find_what_a_whole_reading_finds(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test = Experiment("test", parse_arms(["a=x", "b=y"], None), created=int(time.time()))
+    followed, read = Followed(store, test), []
+    whole = visits.read_rows
+
+    def counted(*given: object) -> pl.DataFrame:
+        found = whole(*given)  # type: ignore[arg-type]
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(visits, "read_rows", counted)
+
+    def show(user: str, late: int, experiment: str | None = "test") -> str:
+        """A list that was shown so many seconds ago."""
+        arm = test.arm_of(user)
+        id_, named = new_id(), (experiment, arm.name if arm and experiment else None)
+        id_ = f"{int(id_[:12], 16) - 1000 * late:012x}{id_[12:]}"
+        writer = Writer(store, Counted())
+        writer.put([Exposure(id_, int(time.time()) - late, user, "explain", "x", "d", *named, "{}", SLATE, 3)])
+        writer.close(60)
+        return id_
+
+    def look() -> list[int]:
+        read.clear()
+        found, fresh = followed.look(), Followed(store, test).look()
+        for one, two in zip(found, fresh, strict=True):
+            assert one.sort(pl.all()).equals(two.sort(pl.all()))
+        assert results(found, test) == results(fresh, test)
+        return read[:2]
+
+    first = show("ann", 0)
+    show("ann", 1000, None)  # before the experiment
+    show("bob", 0, "other")
+    events.add(store, [{"event": "clicked", "exposure": first}])
+    assert look() == [2, 1]
+    show("bob", 60)  # written after one that was shown later
+    events.add(store, [{"event": "clicked", "exposure": first, "position": 2}])
+    assert look() == [2, 1]
+    monkeypatch.setattr(visits, "LATE", 30)
+    assert look() == [1, 0]
+    erase(store, "ann")
+    assert look() == [1, 0]
+    assert followed.look().lists["user"].to_list() == ["bob"]
+
+
+def test_a_single_user_is_told_in_plain_words() -> None:
+    test = Experiment("test", parse_arms(["a=x", "b=y"], None), created=0)
+    lists = {"exposure": ["x"], "user": ["u"], "time": [5], "experiment": ["test"], "arm": ["a"]}
+    found = results(Visits(pl.DataFrame(lists), pl.DataFrame(schema=visits.EVENTS)), test)
+    assert found.verdict.startswith("Too early to say: arm b has no users; 100 users, and 20 with clicks, are needed")
+    assert found.notes() == ["users per arm: 1, 0; expected about 0.5, 0.5: as it should be"]
+    assert "## Metric" not in found.markdown()
+    nobody = Visits(*(each.clear() for each in (pl.DataFrame(lists), pl.DataFrame(schema=visits.EVENTS))))
+    assert results(nobody, test).notes() == []
 
 
 def test_a_level_that_is_none_is_refused() -> None:

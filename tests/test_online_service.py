@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 import shutil
 import threading
 import time
@@ -175,6 +176,32 @@ def test_an_experiment_decides_who_gets_what(client: TestClient, world: World, u
     assert sum(arm["users"] for arm in found["arms"]) == 30
     lists = checked(client.get("/v1/experiments/t/exposures?arm=a&limit=3"), schemas_online.ExposuresAnswer)
     assert {each["arm"] for each in lists["exposures"]} == {"a"}
+
+
+def test_an_arm_whose_model_is_not_served_is_named_and_fails_nobody_else(world: World, url: str) -> None:
+    store = Store(url).create()
+    ab.create(store, Experiment("elsewhere", parse_arms(["a=other", "b=none"], "999999:1")))
+    store.close()
+    with world.client(str(world.folder / "toy"), store=url, experiment="elsewhere") as client:
+        answer = client.post("/v1/explain", json=pair(world, experiment="elsewhere"))
+        assert (answer.status_code, answer.json()["type"]) == (503, "urn:whyrank:problem:arm-unavailable")
+        assert "arm a of experiment elsewhere needs the model 'other'" in answer.json()["detail"]
+        assert "arm" not in client.post("/v1/explain", json=pair(world)).json()
+
+
+def test_pairs_are_counted_for_the_model_of_the_arm(client: TestClient, world: World) -> None:
+    arms = [{"name": "a", "model": "pop", "share": 1e-6}, {"name": "b", "model": "toy"}]
+    assert client.post("/v1/experiments", json={"name": "counted", "arms": arms}).status_code == 201
+
+    def counts() -> dict[str, float]:
+        text = client.get("/metrics").text
+        return {each[0]: float(each[1]) for each in re.findall(r'pairs_explained_total\{model="(\w+)"\} (\S+)', text)}
+
+    before = counts()
+    assert client.post("/v1/explain", json=pair(world, experiment="counted")).json()["arm"] == "b"
+    after = counts()
+    assert after["toy"] == before.get("toy", 0) + 1
+    assert after.get("pop", 0) == before.get("pop", 0)
 
 
 def test_an_experiment_is_ramped_and_stopped(client: TestClient, world: World) -> None:
@@ -383,6 +410,34 @@ def test_a_user_is_erased_from_the_store_and_the_models_in_service(world: World,
         assert client.get(f"/v1/users/{world.user}").status_code == 404
         assert client.post("/v1/explain", json=pair(world)).json()["results"][0]["fallback"] == "unknown_user"
         assert client.get(f"/v1/users/{world.user}/export").json()["exposures"] == []
+
+
+def test_what_another_worker_still_holds_is_erased_as_well(
+    world: World, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whyrank.online.writer.GATHER", 60.0)  # nothing is written until a worker ends
+    shutil.copytree(world.folder / "toy", tmp_path / "toy")
+    with world.client(str(tmp_path / "toy"), store=url) as one:
+        with world.client(str(tmp_path / "toy"), store=url) as two:
+            for user in (world.user, "somebody"):
+                two.post("/v1/explain", json=pair(world, user=user, log=True))
+            assert one.delete(f"/v1/users/{world.user}").json()["store"]["exposures"] == 0
+        assert Log.read(url).exposures["user"].unique().to_list() == ["somebody"]
+
+
+def test_a_model_that_stays_in_memory_is_not_claimed_to_have_forgotten(
+    world: World, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whyrank.service.shelf.AGAIN", -1.0)
+    shutil.copytree(world.folder / "toy", tmp_path / "toy")
+    with world.client(str(tmp_path / "toy"), store=url) as client:
+        with monkeypatch.context() as broken:
+            broken.setattr("whyrank.service.shelf.shown_report", lambda folder: 1 / 0)
+            for _ in range(2):
+                answer = client.delete(f"/v1/users/{world.user}")
+                assert (answer.status_code, answer.json()["type"]) == (503, "urn:whyrank:problem:still-served")
+                assert "model toy in memory still holds the user: ZeroDivisionError" in answer.json()["detail"]
+        assert client.delete(f"/v1/users/{world.user}").status_code == 200
 
 
 # -- kills -------------------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ VIEWS = (
     *("?", "?user={user}", "?user={user}&compare=pop&scores=1", "?view=item&item={item}", "?view=model&compare=pop"),
     *("?view=pool", "?view=pool&by=aspect", "?view=study", "?view=experiments", "?view=experiments&experiment=diverse"),
     *("?view=experiments&experiment=diverse&lists=1", "?view=feedback", "?view=feedback&by=explanation"),
+    "?view=feedback&by=explanation&experiment=diverse",
 )
 AXE = Path(__file__).parent.parent / "web" / "node_modules" / "axe-core" / "axe.min.js"
 
@@ -148,9 +149,7 @@ def experiment_of_two_weeks(store: Store, explanations: list[str], lists: int = 
         assert arm is not None
         slate = [{"i": f"i{at % 20:05d}", "e": explanations[each], "p": 1.0} for each in shown]
         head = (f"{at:032x}", test.created + at * (14 * 86_400) // lists, user, "explain", "counts", "d1", "diverse")
-        rows.append(
-            dict(zip(Exposure._fields, (*head, arm.name, "{}", json.dumps(slate, separators=(",", ":"))), strict=True))
-        )
+        rows.append(Exposure(*head, arm.name, "{}", json.dumps(slate, separators=(",", ":")), 3)._asdict())
         for place, each in enumerate(shown):
             if generator.random() < (0.08 if arm.name == "a" else 0.16) * (2 if each == 0 else 1) / (1 + 0.3 * place):
                 about = {
@@ -172,7 +171,11 @@ def service(folder: Path) -> Iterator[str]:
     experiment_of_two_weeks(store, wr.load(folder / "mined").catalog_.explanations.ids.to_list())
     store.close()
     models = [str(folder / name) for name in ("bper-j", "pop", "mined")]
+    items = wr.load(folder / "bper-j").catalog_.items.ids.to_list()
+    table = "\n".join(f"{item},{'small' if at % 5 == 0 else 'large'}" for at, item in enumerate(items))
+    (folder / "groups.csv").write_text(f"item,group\n{table}\n")
     more = ["--split", str(folder / "split"), "--store", f"sqlite:///{folder}/store.db", "--rate", "0"]
+    more += ["--groups", str(folder / "groups.csv")]
     with Process("serve", *models, *more) as process:
         yield process.url
 
@@ -306,6 +309,27 @@ def test_a_slider_ranks_anew_and_the_address_says_so(watched: Watched, user: str
     assert reasons(page) == after
     page.get_by_role("button", name="Reset to the model's settings").click()
     expect(page.locator("article .text")).to_have_text(before)
+
+
+def test_goals_of_items_are_set_where_items_are_chosen_and_their_cost_is_told(watched: Watched, user: str) -> None:
+    page = watched.open(f"?user={user}")
+    before = cards(page).first.inner_text()
+    slider = page.get_by_role("slider", name="Least share of small")
+    with page.expect_response("**/v1/recommend") as answer:
+        slider.focus()
+        page.keyboard.press("End")
+    assert answer.value.request.post_data_json["shares"] == {"small": 1}
+    expect(page.get_by_text("of the NDCG of the list by score alone")).to_be_visible()
+    assert cards(page).first.inner_text() != before
+    with page.expect_response("**/v1/recommend") as answer:
+        page.get_by_role("slider", name="Serendipity").focus()
+        page.keyboard.press("End")
+    assert answer.value.request.post_data_json["serendipity"] == 1
+    page.get_by_role("button", name="Reset to the model's settings").click()
+    expect(page.get_by_text("of the NDCG of the list by score alone")).to_have_count(0)
+    page.goto(f"{watched.base}?user={user}&item=i00001")
+    expect(page.get_by_role("slider", name="Specificity")).to_be_visible()
+    expect(page.get_by_role("slider", name="Serendipity")).to_have_count(0)
 
 
 def test_disrecommendation_shows_what_speaks_against(watched: Watched, user: str) -> None:
@@ -650,6 +674,17 @@ def test_feedback_shows_which_reasons_work_and_leads_to_their_lists(watched: Wat
     expect(page.get_by_role("heading", name="What was shown")).to_be_visible()
     page.locator("tbody tr").first.wait_for()
     assert all(best["text"] in row for row in page.locator("tbody tr").all_inner_texts())
+
+
+def test_arms_stand_side_by_side_in_feedback(watched: Watched) -> None:
+    page = watched.open("?view=feedback&by=explanation&experiment=diverse")
+    answer = page.request.get(f"{watched.base}v1/feedback/reasons?by=explanation&experiment=diverse").json()
+    best = answer["rows"][0]
+    assert [each["arm"] for each in best["arms"]] == ["a", "b"]
+    assert sum(each["shown"] for each in best["arms"]) == best["shown"]
+    row = page.get_by_role("region", name="Reasons by clicks").locator("tbody tr").first
+    for each in best["arms"]:
+        expect(row.locator(".chart")).to_contain_text(re.compile(f"{each['arm']} *{100 * each['rate']:.1f}%"))
 
 
 # -- everywhere --------------------------------------------------------------------------------------------------------

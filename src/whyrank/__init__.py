@@ -52,8 +52,7 @@ if TYPE_CHECKING:
         load,
     )
     from whyrank.ranking.claims import claims, supported
-    from whyrank.ranking.goals import ItemGoals
-    from whyrank.ranking.options import Options
+    from whyrank.ranking.options import ItemGoals, Options
     from whyrank.ranking.sentences import Templates
     from whyrank.simulation import simulate, simulate_people, simulate_reviews
     from whyrank.training import Run
@@ -68,8 +67,7 @@ _HOMES = {
     "whyrank.models": "BPER BPERJ BPERPlus BPR CD CDJ COUNTS ExpGCN ITEMPOP MODELS Model PITF PITFJ POP Profile "
     "ProfileJ RAND RICF RUCF SHARE USERPOP load",
     "whyrank.ranking.claims": "claims supported",
-    "whyrank.ranking.goals": "ItemGoals",
-    "whyrank.ranking.options": "Options",
+    "whyrank.ranking.options": "ItemGoals Options",
     "whyrank.ranking.sentences": "Templates",
     "whyrank.simulation": "simulate simulate_people simulate_reviews",
     "whyrank.training": "Run",

@@ -11,6 +11,7 @@ import typer
 
 from whyrank.cli.app import Json, app, console, note, print_json, print_text
 from whyrank.cli.serve import DEFAULT_STORE, StoreOption
+from whyrank.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +42,10 @@ def create_command(
     ramp: Annotated[float, typer.Option(help="Share of users who take part.", min=0, max=1)] = 1.0,
     metric: Annotated[str, typer.Option(help="What decides: clicked, dismissed, helpful or converted.")] = "clicked",
     planned: Annotated[int, typer.Option(help="Lists for which the intervals are narrowest.", min=1)] = 10_000,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="A model folder as it is given to whyrank serve; arms must name one of these. Repeatable."),
+    ] = None,
     store: StoreOption = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
@@ -49,6 +54,7 @@ def create_command(
     from whyrank.online.assignment import Experiment, parse_arms
 
     experiment = Experiment(name, parse_arms(arm, share), ramp=ramp, metric=metric, planned=planned)
+    _check_models(experiment, model)
     with _opened(store) as opened:
         _show(ab.create(opened, experiment), json)
     if not json:
@@ -115,10 +121,11 @@ def results_command(
     from whyrank.atomic import new_file
     from whyrank.online import ab
     from whyrank.online.results import results
+    from whyrank.online.visits import Followed
 
     with _opened(store) as opened:
         experiment = ab.found(opened, name)
-        found = results(ab.read_log(opened, experiment), experiment, level=level)
+        found = results(Followed(opened, experiment).look(), experiment, level=level)
     if markdown is not None:
         with new_file(markdown) as aside:
             aside.write_text(found.markdown(), encoding="utf-8")
@@ -128,14 +135,31 @@ def results_command(
         _print_results(found)
 
 
+def _check_models(experiment: Experiment, folders: list[str] | None) -> None:
+    """Refuse arms with models that are not served, or say that nobody has looked."""
+    from whyrank.online.assignment import NO_REASONS
+
+    wanted = {arm.model: arm.name for arm in experiment.arms if arm.model != NO_REASONS}
+    if not folders:
+        named = ", ".join(wanted)
+        note(f"not checked: the service must serve {named} under this name; give its folders with --model and they are")
+        return
+    from whyrank.service.settings import served_names
+
+    served = served_names(tuple(folders))
+    for model, arm in wanted.items():
+        if model not in served:
+            raise ParameterError(f"arm {arm}: no model {model!r} would be served; there is {', '.join(served)}")
+
+
 def _print_results(found: Results) -> None:
-    from whyrank.online.results import ARMS, COMPARED, arm_row, compared_row
+    from whyrank.online.results import ARMS, COMPARED, arm_row, compared_row, known_of
     from whyrank.render import Fitted
 
     print_text(found.verdict)
-    known = [each for each in found.others if each.difference is not None]
-    compared = [compared_row(each) for each in (*found.comparisons, *found.guardrails, *known)]
-    for header, rows in ((list(ARMS), [arm_row(each) for each in found.arms]), (list(COMPARED), compared)):
+    compared = [compared_row(each) for each in known_of((*found.comparisons, *found.guardrails, *found.others))]
+    tables = ((list(ARMS), [arm_row(each) for each in found.arms]), (list(COMPARED), compared))
+    for header, rows in (each for each in tables if each[1]):
         console().print(Fitted(header, rows, drop=header[:1:-1]))
     for each in found.notes():
         note(each)

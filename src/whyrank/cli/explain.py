@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,19 +14,17 @@ from whyrank.cli.app import (
     Threads,
     command,
     note,
-    parse_pairs,
     print_json,
     print_text,
 )
 from whyrank.cli.bulk import explain_in_bulk, recommend_in_bulk, shown_in_bulk
 from whyrank.cli.cards import card, score_table
 from whyrank.cli.options import with_options
-from whyrank.cli.serve import Titles
+from whyrank.cli.serve import Groups, Titles
 from whyrank.errors import ParameterError
-from whyrank.ranking.options import Options
+from whyrank.ranking.options import ItemGoals, Options
 
 if TYPE_CHECKING:
-    from whyrank.ranking.goals import ItemGoals
     from whyrank.ranking.reasons import Reason
 
 User = Annotated[str | None, typer.Option("--user", "-u", help="A user id.")]
@@ -142,16 +140,7 @@ def recommend_command(
     weight: Annotated[
         float | None, typer.Option(help="With --joint: weight of the explanation's score; by default 1.")
     ] = None,
-    serendipity: Annotated[
-        float, typer.Option(help="0: by score; towards 1: unexpected items among the good ones.", min=0, max=1)
-    ] = 0.0,
-    groups: Annotated[
-        Path | None, typer.Option(help="A file with columns item and group, such as providers, for --share.")
-    ] = None,
-    shares: Annotated[
-        list[str] | None,
-        typer.Option("--share", help="A group's least share of the places: --share small=0.3. May be repeated."),
-    ] = None,
+    groups: Groups = None,
     titles: Titles = None,
     templates: TemplatesFile = None,
     quotes: Annotated[bool | None, typer.Option("--quotes/--no-quotes", help=QUOTES)] = None,
@@ -161,6 +150,7 @@ def recommend_command(
     json: Json = False,
     *,
     options: Options,
+    goals: dict[str, Any],
 ) -> None:
     """Recommend items with reasons, to one user or to all of them, for models that rank items."""
     from whyrank.data.names import read_titles
@@ -184,23 +174,23 @@ def recommend_command(
     if weight is not None and not joint:
         raise ParameterError("--weight is for --joint")
     named, written = read_titles(titles), Templates.read(templates)
-    loaded, goals = load(model), item_goals(serendipity, groups, shares or [])
-    if joint and goals is not None:
+    loaded, wanted = load(model), item_goals(goals, groups)
+    if joint and wanted is not None:
         raise ParameterError("--serendipity and --share are for lists of items; leave out --joint")
     if joint:
         pairs = loaded.recommend_pairs(user, n, 1.0 if weight is None else weight, templates=written, **vars(options))
         found = [(each.item, each.score, [each.reason], each.as_dict()) for each in pairs]
     else:
-        items = loaded.recommend(user, n, how_many, goals=goals, templates=written, **vars(options))
+        items = loaded.recommend(user, n, how_many, goals=wanted, templates=written, **vars(options))
         found = [(each.item, each.score, each.reasons, each.as_dict()) for each in items]
     numbers = loaded.catalog_.users.numbers([user], missing="negative")
-    ndcg = 1.0 if goals is None else best_items(loaded, numbers, n, goals).ndcg
+    ndcg = 1.0 if wanted is None else best_items(loaded, numbers, n, wanted).ndcg
     if json:
         listed = [{**document, "title": named.get(item)} for item, _, _, document in found]
-        about = {"user": user, "model": loaded.id} | ({} if goals is None else {"ndcg_of_best_list": ndcg})
+        about = {"user": user, "model": loaded.id} | ({} if wanted is None else {"ndcg_of_best_list": ndcg})
         print_json({**about, "pairs" if joint else "recommendations": listed})
         return
-    if goals is not None:
+    if wanted is not None:
         note(f"these goals cost {100 * (1 - ndcg):.1f}% of the NDCG of the list by score alone")
     if not found:
         nothing = "nothing for {!r} passes these options" if joint else "nothing to recommend: {!r} knows every item"
@@ -212,21 +202,12 @@ def recommend_command(
             print_text("  (no reason passes these options)")
 
 
-def item_goals(serendipity: float, groups: Path | None, shares: list[str]) -> ItemGoals | None:
+def item_goals(given: dict[str, Any], groups: Path | None) -> ItemGoals | None:
     """Goals as options give them; None: none."""
-    from whyrank.data.names import read_named
-    from whyrank.ranking.goals import ItemGoals
+    from whyrank.data.names import read_groups
 
-    if bool(shares) != (groups is not None):
+    if bool(given["shares"]) != (groups is not None):
         raise ParameterError("--share says how much, --groups which items; give both")
-    if not shares and not serendipity:
+    if not any(given.values()):
         return None
-    least = {}
-    for name, text in parse_pairs(shares, "--share").items():
-        try:
-            least[name] = float(text)
-        except ValueError:
-            raise ParameterError(f"--share {name}: {text!r} is not a number") from None
-    table = read_named(groups, "item", "group")
-    belongs = {} if table is None else {item: group for item, group in table.rows() if item and group}
-    return ItemGoals(serendipity, least, belongs)
+    return ItemGoals(**given, groups=read_groups(groups))

@@ -92,7 +92,7 @@ def learn_command(
     """Learn which reasons work from what people did with them; written only if it is not worse, with confidence.
 
     The options are those under which lists are shown. A command that was interrupted or killed goes on when it is given
-    again, unless the log has grown meanwhile (see --until). Exit code 3: the new model did not pass, nothing was written.
+    again, unless the log has grown meanwhile (see --until). Exit code 3: the new model did not pass and is not written.
     """
     from whyrank.artifacts import MARKER
     from whyrank.models import load

@@ -11,30 +11,39 @@ import typer
 
 from whyrank.cli.app import parse_pairs
 from whyrank.errors import ParameterError
-from whyrank.ranking.options import Declared, Options
+from whyrank.ranking.options import Declared, ItemGoals, Options
 
 PANEL = "Which reasons"
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command that takes every option of a ranking, and gets them as the argument `options`."""
+    """A command that takes every option of a ranking, and gets them as the argument `options`.
+
+    One that has an argument `goals` takes those of lists of items as well, and gets them by name.
+    """
     hints = get_type_hints(command, include_extras=True)
-    own = [each for name, each in inspect.signature(command).parameters.items() if name != "options"]
-    own = [each.replace(annotation=hints[each.name]) for each in own]
-    declared = list(Options.declared())
+    own = inspect.signature(command).parameters
+    sources = {"options": (Options.declared(), PANEL)}
+    if "goals" in own:
+        sources["goals"] = ItemGoals.declared(), "Which items"
     added = [
         inspect.Parameter(
-            each.name, inspect.Parameter.KEYWORD_ONLY, default=_default(each), annotation=_annotation(each)
+            each.name, inspect.Parameter.KEYWORD_ONLY, default=_default(each), annotation=_annotation(each, panel)
         )
+        for declared, panel in sources.values()
         for each in declared
     ]
 
     @wraps(command)
     def asked(*args: Any, **given: Any) -> None:
-        chosen = {each.name: _value(each, given.pop(each.name)) for each in declared}
-        command(*args, **given, options=Options(**chosen))
+        chosen = {
+            source: {each.name: _value(each, given.pop(each.name)) for each in declared}
+            for source, (declared, _) in sources.items()
+        }
+        command(*args, **given, **chosen | {"options": Options(**chosen["options"])})
 
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own] + added
+    left = [each.replace(annotation=hints[name]) for name, each in own.items() if name not in sources]
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in left] + added
     asked.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     asked.__annotations__ = {each.name: each.annotation for each in parameters}
     return asked
@@ -44,7 +53,7 @@ def _default(about: Declared) -> Any:
     return None if about.kind in ("texts", "numbers") else about.default
 
 
-def _annotation(about: Declared) -> Any:
+def _annotation(about: Declared, panel: str) -> Any:
     kinds: dict[str, Any] = {
         "switch": bool,
         "choice": str,
@@ -59,7 +68,7 @@ def _annotation(about: Declared) -> Any:
         help_ += " May be repeated."
     if about.kind == "number" and about.default is None:
         kind = float | None
-    return Annotated[kind, typer.Option(*flags, help=help_, rich_help_panel=PANEL)]
+    return Annotated[kind, typer.Option(*flags, help=help_, rich_help_panel=panel)]
 
 
 def _value(about: Declared, given: Any) -> Any:

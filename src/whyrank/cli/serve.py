@@ -24,6 +24,9 @@ Proxies = Annotated[
     list[str] | None,
     typer.Option("--proxy", help="An address or network of a proxy whose X-Forwarded-For is believed. Repeatable."),
 ]
+Groups = Annotated[
+    Path | None, typer.Option(help="A file with columns item and group, such as providers, for least shares of places.")
+]
 DEFAULT_STORE = "sqlite:///whyrank.db"
 
 
@@ -48,6 +51,7 @@ def serve_command(
     prefix: Prefix = "",
     rate: Annotated[float, typer.Option(help="Requests per second and client; 0: no limit.", min=0)] = 100.0,
     titles: Titles = None,
+    groups: Groups = None,
     log: Annotated[
         bool, typer.Option("--log", help="Store what is shown, also where requests do not ask for it.")
     ] = False,
@@ -72,6 +76,7 @@ def serve_command(
         split=None if split is None else str(split),
         split_number=number,
         titles=None if titles is None else str(titles),
+        groups=None if groups is None else str(groups),
         aspects=None if aspects is None else str(aspects),
         keys=read_keys(keys),
         log=log,

@@ -22,6 +22,12 @@ def read_named(path: str | Path | None, key: str, value: str) -> pl.DataFrame | 
     return table.select(pl.col(key, value).cast(pl.String))
 
 
+def read_groups(path: str | Path | None) -> dict[str, str]:
+    """Groups, such as providers, by item."""
+    table = read_named(path, "item", "group")
+    return {} if table is None else {item: group for item, group in table.rows() if item and group}
+
+
 def read_titles(path: str | Path | None) -> dict[str, str]:
     """Titles by item."""
     table = read_named(path, "item", "title")

@@ -19,8 +19,8 @@ from whyrank.experiments import relation
 from whyrank.experiments.cache import Facts, Result
 from whyrank.experiments.jobs import K
 from whyrank.models import Model
-from whyrank.ranking.goals import ItemGoals, choose_items, unexpected
-from whyrank.ranking.options import Options
+from whyrank.ranking.goals import choose_items, unexpected
+from whyrank.ranking.options import ItemGoals, Options
 from whyrank.ranking.rank import rank, rank_items
 from whyrank.ranking.words import word_sets
 

@@ -25,14 +25,13 @@ from whyrank.data.vocabulary import feed_ids
 from whyrank.errors import ArtifactError, DataError, NotFitted, ParameterError
 from whyrank.models import parameters
 from whyrank.ranking.form import Block, Bonus, Floats, Numbers, Rows
-from whyrank.ranking.options import Options
+from whyrank.ranking.options import ItemGoals, Options
 from whyrank.ranking.prepare import prepared
 from whyrank.ranking.search import Search
 from whyrank.version import __version__
 
 if TYPE_CHECKING:
     from whyrank.ranking.explain import Pairs
-    from whyrank.ranking.goals import ItemGoals
     from whyrank.ranking.reasons import Reason
     from whyrank.ranking.recommend import Recommendation, RecommendedPair
     from whyrank.ranking.sentences import Templates

@@ -10,12 +10,8 @@ import sqlalchemy as sa
 
 from whyrank.errors import ParameterError
 from whyrank.online.assignment import Arm, Experiment
-from whyrank.online.log import Log
-from whyrank.online.reading import read_store
 from whyrank.online.store import Store
 from whyrank.online.tables import experiments
-
-HISTORY = 28 * 86_400  # seconds before an experiment that tell how users behaved anyway
 
 
 class NoSuchExperiment(ParameterError):  # noqa: N818
@@ -63,11 +59,6 @@ def ramp(store: Store, name: str, share: float) -> Experiment:
 def stop(store: Store, name: str) -> Experiment:
     """End an experiment: everybody gets the default model again. It cannot be started again."""
     return _change(store, replace(_running(store, name), stopped=int(time.time())))
-
-
-def read_log(store: Store, experiment: Experiment) -> Log:
-    """The log that the results of an experiment come from: its time, and four weeks before it."""
-    return Log(*read_store(store, experiment.created - HISTORY, None, None))
 
 
 def _running(store: Store, name: str) -> Experiment:

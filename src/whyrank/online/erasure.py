@@ -27,7 +27,7 @@ def tombstone() -> str:
 def erase(store: Store, user: str) -> dict[str, int]:
     """Erase a user from the store, in one transaction; how many rows of each kind that were.
 
-    Exposures and events go, and exposures that other processes have shown but not written yet are dropped when they come.
+    Exposures and events go; exposures that other processes have shown but not written yet are dropped when they come.
     Cases of studies stay, under a tombstone, since participants have judged them.
     """
     shown = sa.select(exposures.c.id).where(exposures.c.user == user)

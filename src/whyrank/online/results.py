@@ -22,6 +22,7 @@ from whyrank.online.statistics import (
     rate,
     widening,
 )
+from whyrank.online.visits import Visits
 
 LEVEL = 0.95
 FEWEST = 100  # users of each arm, below which sums are not normal enough for an interval
@@ -82,19 +83,21 @@ class Results:
     def markdown(self) -> str:
         """A page: the sentence, the arms, and every comparison."""
         shown = [f"# Experiment {self.experiment}", self.verdict, _table(ARMS, [arm_row(each) for each in self.arms])]
-        known = [each for each in self.others if each.difference is not None]
-        for title, rows in (("Metric", self.comparisons), ("Guardrails", self.guardrails), ("Others", known)):
+        parts = (("Metric", self.comparisons), ("Guardrails", self.guardrails), ("Others", self.others))
+        for title, rows in ((title, known_of(each)) for title, each in parts):
             if rows:
                 shown += [f"## {title}", _table(COMPARED, [compared_row(each) for each in rows])]
         return "\n\n".join([*shown, "\n".join(f"- {each}" for each in self.notes())]) + "\n"
 
     def notes(self) -> list[str]:
         """What has to be known to read the figures."""
-        expected = ", ".join(f"{each:,.0f}" for each in self.ratio.expected)
-        told = "ALARM: not by chance" if self.ratio.alarm else "as expected"
+        total = sum(each.users for each in self.arms)
+        expected = ", ".join(f"{each:,.{0 if total >= 100 else 1}f}" for each in self.ratio.expected)
+        told = "ALARM: not by chance" if self.ratio.alarm else "as it should be"
         found = ", ".join(f"{each.users:,}" for each in self.arms)
-        notes = [f"users per arm: {found}; expected {expected}: {told}"]
-        notes.append(f"intervals ({self.level:.0%}) take users as units and hold however often you look")
+        notes = [f"users per arm: {found}; expected about {expected}: {told}"] if total else []
+        if any(each.low is not None for each in self.arms):
+            notes.append(f"intervals ({self.level:.0%}) take users as units and hold however often you look")
         if self.adjusted > 0:
             notes.append(f"behaviour before the experiment takes off {self.adjusted:.0%} of the variance (CUPED)")
         if self.mixed:
@@ -102,11 +105,12 @@ class Results:
         return notes
 
 
-def results(log: Log, experiment: Experiment, *, level: float = LEVEL) -> Results:
+def results(log: Log | Visits, experiment: Experiment, *, level: float = LEVEL) -> Results:
     """What came of an experiment.
 
     Args:
-        log: all exposures and events; those before the experiment adjust for how users behaved anyway (CUPED).
+        log: exposures and events, or as much of them as `Followed` reads; those before the experiment adjust for how
+            users behaved anyway (CUPED).
         experiment: whose lists are compared; its first arm is what the others are compared with.
         level: of all intervals of one metric together.
 
@@ -118,7 +122,7 @@ def results(log: Log, experiment: Experiment, *, level: float = LEVEL) -> Result
     """
     if not 0.5 <= level < 1:
         raise ParameterError(f"level is {level}; use a share from 0.5 to below 1, such as 0.95")
-    table, mixed = user_table(log, experiment)
+    table, mixed = user_table(Visits.of(log) if isinstance(log, Log) else log, experiment)
     names = [arm.name for arm in experiment.arms]
     alpha = (1 - level) / (len(names) - 1)
     lists = float(table["lists"].sum())
@@ -135,9 +139,12 @@ def results(log: Log, experiment: Experiment, *, level: float = LEVEL) -> Result
     return Results(experiment.name, experiment.metric, level, told, *parts)
 
 
-def trend(log: Log, experiment: Experiment, points: int = 30, *, level: float = LEVEL) -> list[dict[str, object]]:
+def trend(
+    log: Log | Visits, experiment: Experiment, points: int = 30, *, level: float = LEVEL
+) -> list[dict[str, object]]:
     """The comparisons of the metric as they were at `points` times from the start to the last exposure."""
-    own = log.exposures.filter(pl.col("experiment").eq_missing(pl.lit(experiment.name)))["time"]
+    visits = Visits.of(log) if isinstance(log, Log) else log
+    own = visits.lists.filter(pl.col("experiment").eq_missing(pl.lit(experiment.name)))["time"]
     if not len(own):
         return []
     first, last = int(own.min()), int(own.max()) + 1  # type: ignore[arg-type]
@@ -149,14 +156,14 @@ def trend(log: Log, experiment: Experiment, points: int = 30, *, level: float = 
             "users": [a.users for a in found.arms],
         }
         for time in times
-        for found in [results(log.between(until=time), experiment, level=level)]
+        for found in [results(visits.until(time), experiment, level=level)]
     ]
 
 
-def user_table(log: Log, experiment: Experiment) -> tuple[pl.DataFrame, int]:
+def user_table(visits: Visits, experiment: Experiment) -> tuple[pl.DataFrame, int]:
     """One row per user: arm, lists, the sum of every kind of event, and of each (as `before_...`) what was known of
     them before; and how many users are left out because they saw several arms."""
-    lists = log.exposures.unique("exposure").select("exposure", "user", "time", "experiment", "arm")
+    lists = visits.lists
     own = lists.filter(pl.col("experiment").eq_missing(pl.lit(experiment.name)) & pl.col("arm").is_not_null())
     users = own.group_by("user").agg(
         pl.len().alias("lists"), pl.col("arm").first(), pl.col("arm").n_unique().alias("k")
@@ -164,21 +171,23 @@ def user_table(log: Log, experiment: Experiment) -> tuple[pl.DataFrame, int]:
     known = pl.col("arm").is_in([arm.name for arm in experiment.arms])
     single = users.filter((pl.col("k") == 1) & known).drop("k")
     earlier = lists.filter(pl.col("time") < experiment.created).join(single.select("user"), on="user", how="semi")
-    table = single.join(_sums(log, own, ""), on="user", how="left").join(_before(log, earlier), on="user", how="left")
+    table = single.join(_sums(visits, own, ""), on="user", how="left").join(
+        _before(visits, earlier), on="user", how="left"
+    )
     return table.fill_null(0).sort("user"), len(users) - len(single)
 
 
-def _sums(log: Log, lists: pl.DataFrame, prefix: str) -> pl.DataFrame:
+def _sums(visits: Visits, lists: pl.DataFrame, prefix: str) -> pl.DataFrame:
     """The sums of all kinds of events on these lists, by the user who saw them."""
-    done = log.events.drop("user").join(lists.select("exposure", "user"), on="exposure", how="inner")
+    done = visits.events.join(lists.select("exposure", "user"), on="exposure", how="inner")
     sums = [pl.col("value").filter(pl.col("event") == kind).sum().alias(f"{prefix}{kind}") for kind in KINDS]
     return done.group_by("user").agg(sums)
 
 
-def _before(log: Log, lists: pl.DataFrame) -> pl.DataFrame:
+def _before(visits: Visits, lists: pl.DataFrame) -> pl.DataFrame:
     """How many more events than others each user had on earlier lists, in a form whose mean is 0."""
     counted = lists.group_by("user").agg(pl.len().alias("earlier"))
-    table = counted.join(_sums(log, lists, "before_"), on="user", how="left").fill_null(0)
+    table = counted.join(_sums(visits, lists, "before_"), on="user", how="left").fill_null(0)
     n = pl.col("earlier")
     more = [(pl.col(f"before_{k}") - pl.col(f"before_{k}").sum() / n.sum() * n) / n.mean() for k in KINDS]
     return table.select("user", *more)
@@ -226,12 +235,12 @@ def verdict(
         return (
             "The arms did not get the numbers of users that they should have; find out why before you believe a figure."
         )
-    small = min(arms, key=lambda arm: (arm.users >= FEWEST, arm.active))
+    small = min(arms, key=lambda arm: (arm.users >= FEWEST, arm.active, arm.users))
     if small.low is None:
         needed = f"{FEWEST} users, and {FEWEST_ACTIVE} with {NOUNS[metric]}, are needed in each arm"
-        return (
-            f"Too early to say: arm {small.arm} has {small.users} users, {small.active} with {NOUNS[metric]}; {needed}."
-        )
+        users = "1 user" if small.users == 1 else f"{small.users or 'no'} users"
+        active = f", {small.active or 'none'} with {NOUNS[metric]}" if small.users else ""
+        return f"Too early to say: arm {small.arm} has {users}{active}; {needed}."
     said = [_sentence(each, level) for each in comparisons]
     worse = [each for each in guardrails if each.decided and (each.difference or 0) > 0]
     said += [f"But {_amount(each, level)}." for each in worse]
@@ -269,6 +278,11 @@ def _number(value: object) -> float | None:
 
 ARMS = ("arm", "users", "lists", "events", "per 100 lists", "interval")
 COMPARED = ("arm", "against", "events", "uplift", "interval", "per 100 lists", "interval", "decided")
+
+
+def known_of(found: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons that say something yet."""
+    return [each for each in found if each.difference is not None]
 
 
 def arm_row(arm: ArmResult) -> list[str]:

@@ -89,8 +89,8 @@ class Lists(NamedTuple):
 def lists_of(log: Log, goal: Goal | None = None) -> Lists:
     """Join exposures with reactions, list by list; the same reaction to the same reason counts once.
 
-    A reaction without a position belongs to the list as a whole, that is to its last reason. Lists of pairs, whose items
-    and reasons were ranked together, say nothing about the reasons of one item, and are left out.
+    A reaction without a position belongs to the list as a whole, that is to its last reason. Lists of pairs, whose
+    items and reasons were ranked together, say nothing about the reasons of one item, and are left out.
     """
     goal = goal or Goal()
     rows = log.exposures.filter(pl.col("route") != "pairs")

@@ -14,7 +14,7 @@ from whyrank.online.tables import events, exposures
 
 LISTS = 100_000  # the latest ones that figures come from: bounds the time and the memory of an answer
 QUANTILE = 1.959964  # of the normal distribution, for 95%
-SHOWN = ("user", "served", "explanation", "position", "hit")
+SHOWN = ("user", "arm", "served", "explanation", "position", "hit")
 
 
 class Shown(NamedTuple):

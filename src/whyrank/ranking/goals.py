@@ -3,44 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
-from whyrank.errors import ParameterError
 from whyrank.ranking.form import Floats, Numbers
+from whyrank.ranking.options import ItemGoals
 
 POOL = 10  # times as many of the best items as are asked for, among which unexpected ones are looked for
-
-
-@dataclass(frozen=True)
-class ItemGoals:
-    """What lists of items are for, beside the best scores.
-
-    `serendipity`: 0 by score alone; towards 1, items that are unlike what the user knows and that not everybody is
-    shown, among those with good scores. `shares`: of the first k places, for every k, a group has at least this share,
-    rounded down; `groups` says which item belongs to which group (a provider, a brand, a region).
-
-    >>> ItemGoals(shares={"small": 0.5}, groups={"inn": "small"}).serendipity
-    0.0
-    """
-
-    serendipity: float = 0.0
-    shares: Mapping[str, float] = field(default_factory=dict)
-    groups: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.serendipity <= 1:
-            raise ParameterError(f"serendipity is {self.serendipity!r}; use a number from 0 to 1")
-        if any(not 0 <= share <= 1 for share in self.shares.values()) or sum(self.shares.values()) > 1 + 1e-9:
-            raise ParameterError("shares must be from 0 to 1 and add up to at most 1")
-        missing = [name for name in self.shares if name not in self.groups.values()]
-        if missing:
-            raise ParameterError(f"no item is in group {missing[0]!r}; see which groups there are in groups")
 
 
 class ChosenItems(NamedTuple):
@@ -62,10 +34,10 @@ def choose_items(
     gains = (scores.astype(np.float64) - float(scores[-1] if len(scores) else 0)) / span
     value = gains
     if goals.serendipity:
-        near = np.zeros(len(numbers), np.bool_)
-        near[: POOL * n] = True
-        mixed = (1 - goals.serendipity) * gains + goals.serendipity * unexpected(catalog, user, numbers)
-        value = np.where(near, mixed, gains - 2.0)
+        near = slice(0, POOL * n)
+        value = gains - 2.0  # below all that are near
+        mixed = goals.serendipity * unexpected(catalog, user, numbers[near])
+        value[near] = (1 - goals.serendipity) * gains[near] + mixed
     order = np.argsort(-value, kind="stable")
     group = _groups(catalog, numbers[order], goals)
     chosen = order[fair_places(group, list(goals.shares.values()), n)]

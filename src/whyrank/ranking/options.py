@@ -18,6 +18,7 @@ from whyrank.errors import ParameterError
 if TYPE_CHECKING:
     import numpy as np
     import polars as pl
+    from _typeshed import DataclassInstance
     from numpy.typing import NDArray
 
     from whyrank.data.catalog import Catalog
@@ -40,7 +41,7 @@ class Declared(NamedTuple):
     flag: str
 
 
-def _option(
+def option(
     default: Any,
     kind: Kind,
     help: str,
@@ -63,6 +64,19 @@ def _option(
     return field(default=default, metadata=about)
 
 
+def declared_of(kind: type[DataclassInstance]) -> tuple[Declared, ...]:
+    """The fields of a dataclass that were made by `option`."""
+    return tuple(
+        Declared(
+            each.name,
+            default={} if each.metadata["kind"] == "numbers" else each.default,
+            **{**each.metadata, "flag": each.metadata["flag"] or "--" + each.name.replace("_", "-")},
+        )
+        for each in fields(kind)
+        if each.metadata
+    )
+
+
 @dataclass(frozen=True)
 class Options:
     """How reasons are chosen, beyond their scores. All of it applies before ranking, not after.
@@ -77,8 +91,8 @@ class Options:
         True
     """
 
-    grounded: bool = _option(True, "switch", "Only reasons that people gave for the item.")
-    backing: float = _option(
+    grounded: bool = option(True, "switch", "Only reasons that people gave for the item.")
+    backing: float = option(
         2.0,
         "number",
         "With grounded: how many times more people must say it than say the opposite about the same aspect; "
@@ -86,64 +100,64 @@ class Options:
         at_least=0,
         at_most=100,
     )
-    support: int = _option(
+    support: int = option(
         2,
         "whole",
         "With grounded: how many people must say it; one is enough for items that few people talk about.",
         at_least=1,
         at_most=1_000_000,
     )
-    distinctive: float = _option(
+    distinctive: float = option(
         0.2,
         "number",
         "With grounded: show a statement only for this share of items, those where people say it most; 1: for all.",
         at_least=0,
         at_most=1,
     )
-    polarity: Polarity = _option(  # noqa: RUF009 - a field
+    polarity: Polarity = option(  # noqa: RUF009 - a field
         "positive",
         "choice",
         "positive: nothing that speaks against the item; negative: only what does; any: all reasons.",
         choices=POLARITIES,
     )
-    per_aspect: int = _option(
+    per_aspect: int = option(
         1,
         "whole",
         "Most reasons about one aspect (or kinds of it) in a list; only one may use the same word. 0: no limit.",
         at_least=0,
         at_most=100,
     )
-    consistent: bool = _option(True, "switch", "No reason contradicts another one in the list.")
-    diversity: float = _option(
+    consistent: bool = option(True, "switch", "No reason contradicts another one in the list.")
+    diversity: float = option(
         0.0,
         "number",
         "0: by score alone; towards 1: reasons that differ more; above 0 never two that say nearly the same.",
         at_least=0,
         at_most=1,
     )
-    specificity: float = _option(
+    specificity: float = option(
         0.0,
         "number",
         "Moves popular reasons down: this times the log of their popularity is taken off their scores.",
         at_least=-10,
         at_most=10,
     )
-    vague: float = _option(
+    vague: float = option(
         0.7,
         "number",
         "Taken off the score of praise or blame that does not say why, such as great food.",
         at_least=-10,
         at_most=10,
     )
-    mu: float | None = _option(
+    mu: float | None = option(
         None,
         "number",
         "Weight of the user's part of a score, for models that have one; by default the model's own.",
         at_least=0,
         at_most=1,
     )
-    personal: bool = _option(True, "switch", "Use what is known about the user; otherwise item and popularity only.")
-    explore: float = _option(
+    personal: bool = option(True, "switch", "Use what is known about the user; otherwise item and popularity only.")
+    explore: float = option(
         0.0,
         "number",
         "0: the best reasons. Above 0, lists are drawn at random, better reasons more often; the higher, the more "
@@ -151,38 +165,38 @@ class Options:
         at_least=0,
         at_most=100,
     )
-    epsilon: float = _option(
+    epsilon: float = option(
         0.0,
         "number",
         "Share of draws in which every reason that may be shown is equally likely.",
         at_least=0,
         at_most=1,
     )
-    draw: int = _option(
+    draw: int = option(
         0,
         "whole",
         "With explore or epsilon: which list is drawn; the same number gives the same list.",
         at_least=0,
         at_most=2**53,
     )
-    exclude: Sequence[str] = _option((), "texts", "Explanation ids that are never shown.")
-    banned: Sequence[str] = _option((), "texts", "Words whose explanations are never shown.", flag="--ban")
-    boosts: Mapping[str, float] = _option(
+    exclude: Sequence[str] = option((), "texts", "Explanation ids that are never shown.")
+    banned: Sequence[str] = option((), "texts", "Words whose explanations are never shown.", flag="--ban")
+    boosts: Mapping[str, float] = option(
         {}, "numbers", "Added to the scores of explanations, by id: e00012=0.5.", flag="--boost"
     )
-    query: Sequence[str] = _option(
+    query: Sequence[str] = option(
         (), "texts", "What is searched for, such as quiet, near the station: reasons that answer it come first."
     )
-    query_by: Literal["words", "vectors"] = _option(
+    query_by: Literal["words", "vectors"] = option(
         "words",
         "choice",
         "How reasons answer a query: by words they share, or by vectors of texts (whyrank[minilm]).",
         choices=("words", "vectors"),
     )
-    context_items: Sequence[str] = _option(
+    context_items: Sequence[str] = option(
         (), "texts", "Items chosen just now: what people mention about them counts more.", flag="--context-item"
     )
-    context_aspects: Sequence[str] = _option(
+    context_aspects: Sequence[str] = option(
         (), "texts", "Aspects chosen just now, such as breakfast: their reasons count more.", flag="--context-aspect"
     )
     keep: Callable[[pl.DataFrame], pl.Series] | None = None
@@ -218,22 +232,14 @@ class Options:
     @cache
     def declared(cls) -> tuple[Declared, ...]:
         """The fields that can be written down, which are all but `keep`."""
-        return tuple(
-            Declared(
-                each.name,
-                default={} if each.metadata["kind"] == "numbers" else each.default,
-                **{**each.metadata, "flag": each.metadata["flag"] or "--" + each.name.replace("_", "-")},
-            )
-            for each in fields(cls)
-            if each.metadata
-        )
+        return declared_of(cls)
 
     def __post_init__(self) -> None:
         if isinstance(self.query, str):
             object.__setattr__(self, "query", (self.query,))
         for each in self.declared():
             value = getattr(self, each.name)
-            problem = _problem(value, each)
+            problem = problem_of(value, each)
             if problem:
                 raise ParameterError(f"{each.name} is {value!r}; {problem}")
         if not all(isinstance(word, str) and word.strip() for word in self.banned):
@@ -292,12 +298,52 @@ class Options:
         return boost.astype(np.float32)
 
 
+@dataclass(frozen=True)
+class ItemGoals:
+    """What lists of items are for, beside the best scores.
+
+    `serendipity`: 0 by score alone; towards 1, items that are unlike what the user knows and that not everybody is
+    shown, among those with good scores. `shares`: of the first k places, for every k, a group has at least this share,
+    rounded down; `groups` says which item belongs to which group (a provider, a brand, a region).
+
+    >>> ItemGoals(shares={"small": 0.5}, groups={"inn": "small"}).serendipity
+    0.0
+    """
+
+    serendipity: float = option(
+        0.0, "number", "0: items by score; towards 1: unexpected items among the good ones.", at_least=0, at_most=1
+    )
+    shares: Mapping[str, float] = option(
+        {}, "numbers", "A group's least share of the places, by group: small=0.3.", flag="--share"
+    )
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    @cache
+    def declared(cls) -> tuple[Declared, ...]:
+        """The goals that a request can name; which item is in which group is known beforehand."""
+        return declared_of(cls)
+
+    def __post_init__(self) -> None:
+        for each in self.declared():
+            value = getattr(self, each.name)
+            problem = problem_of(value, each)
+            if problem:
+                raise ParameterError(f"{each.name} is {value!r}; {problem}")
+        if any(not 0 <= share <= 1 for share in self.shares.values()) or sum(self.shares.values()) > 1 + 1e-9:
+            raise ParameterError("shares must be from 0 to 1 and add up to at most 1")
+        missing = [name for name in self.shares if name not in self.groups.values()]
+        if missing:
+            known = ", ".join(sorted(set(self.groups.values()))[:10]) or "no group"
+            raise ParameterError(f"no item is in group {missing[0]!r}; there is {known}")
+
+
 @cache
 def _usual() -> Options:
     return Options()
 
 
-def _problem(value: object, about: Declared) -> str | None:
+def problem_of(value: object, about: Declared) -> str | None:
     """What is wrong with a value, as the advice what to use instead."""
     if value is None and about.default is None:
         return None

@@ -114,8 +114,8 @@ def rank(
 ) -> Ranked:
     """The `n` best explanations of every pair, exactly; memory grows with the answer, not with the pool.
 
-    `among` has a row of explanations per item and leaves only those of a pair's item, whatever the options say. `places`
-    are the numbers by which draws of pairs differ; unless given, those of the rows.
+    `among` has a row of explanations per item and leaves only those of a pair's item, whatever the options say.
+    `places` are the numbers by which draws of pairs differ; unless given, those of the rows.
     """
     check_count(n)
     check_mu(model, options.mu)

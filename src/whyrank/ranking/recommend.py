@@ -13,9 +13,9 @@ from whyrank.errors import ParameterError
 from whyrank.kernels.backing import first_of_aspects
 from whyrank.ranking.explain import bonus_of, explained
 from whyrank.ranking.form import Floats, Numbers, given_mu
-from whyrank.ranking.goals import ChosenItems, ItemGoals, choose_items
+from whyrank.ranking.goals import ChosenItems, choose_items
 from whyrank.ranking.joint import PartBound, TopPairs, top_pairs
-from whyrank.ranking.options import Options
+from whyrank.ranking.options import ItemGoals, Options
 from whyrank.ranking.rank import (
     PLAIN,
     ItemRanker,
@@ -95,7 +95,7 @@ def best_items(
     model: ItemRanker, users: Numbers, n: int, goals: ItemGoals | None = None, options: Options = PLAIN
 ) -> ChosenItems:
     """The items of one user (-1: unknown) in the order in which they are shown."""
-    ranked = rank_items(model, users, n if goals is None else len(model.catalog_.items), options=options)
+    ranked = rank_items(model, users, n if goals is None else len(model.catalog_.items), 1, options)
     items = ranked.numbers[0][ranked.numbers[0] >= 0]
     scores = ranked.scores[0][: len(items)]
     if goals is None:

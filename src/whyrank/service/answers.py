@@ -11,12 +11,13 @@ import numpy as np
 from whyrank.models import Model
 from whyrank.ranking import explain as ranking
 from whyrank.ranking.explain import Explained
-from whyrank.ranking.form import Floats, Numbers
+from whyrank.ranking.form import Numbers
 from whyrank.ranking.options import Options
-from whyrank.ranking.rank import fallback_of, rank_items, user_numbers
+from whyrank.ranking.rank import fallback_of, user_numbers
+from whyrank.ranking.recommend import best_items
 from whyrank.service.problems import Problem
 from whyrank.service.reason_documents import ReasonDocument, reason_documents
-from whyrank.service.schemas import ExplainMany, ExplainOne, RankOptions, RecommendRequest
+from whyrank.service.schemas import ExplainMany, ExplainOne, RankOptions, RecommendRequest, goals_of
 from whyrank.service.shelf import Loaded
 
 Document = dict[str, Any]
@@ -102,7 +103,8 @@ def recommend(models: Models, asked: RecommendRequest, options: Options) -> Answ
     ranker = item_ranker(models, asked.items_by, first.loaded)
     by = chosen_of(ranker, asked.mu)
     number = int(user_numbers(by.model.catalog_, [asked.user], options)[0])
-    items, scores = best_items(by.model, number, asked.n, options)
+    goals = goals_of(asked, ranker.groups)
+    items, scores, ndcg = best_items(by.model, np.array([number], np.int32), asked.n, goals, options)
     ids = by.model.catalog_.items.terms(items).to_list()
     lists, explained = [], []
     for chosen in (first, second):
@@ -130,6 +132,8 @@ def recommend(models: Models, asked: RecommendRequest, options: Options) -> Answ
         "recommendations": [{"rank": at, **dict(zip(named, row, strict=True))} for at, row in enumerate(rows, 1)],
         "compare": {**second.head, "reasons": lists[1]} if second is not None else None,
     }
+    if goals is not None:
+        document["ndcg"] = ndcg
     return Answer(document, explained)
 
 
@@ -145,13 +149,6 @@ def item_ranker(models: Models, id_: str | None, first: Loaded) -> Loaded:
     if not able:
         raise ranks_no_items(first.id)
     return (same or able)[0]
-
-
-def best_items(model: Model, user: int, n: int, options: Options) -> tuple[Numbers, Floats]:
-    """Items the user has not met, best first; for an unknown user (-1) by the context or, without one, popularity."""
-    best = rank_items(model, np.array([user], np.int32), n, 1, options)
-    found = best.numbers[0] >= 0
-    return best.numbers[0][found], best.scores[0][found]
 
 
 def _results(

@@ -15,7 +15,7 @@ from fastapi import FastAPI, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from whyrank.data.names import read_named
+from whyrank.data.names import read_groups, read_named
 from whyrank.online.erasure import retain
 from whyrank.online.store import Store, first_line
 from whyrank.online.writer import Writer
@@ -163,7 +163,8 @@ def _reloaded(state: State, id_: str, outcome: str) -> None:
 def _shelf(settings: Settings, reloaded: Callable[[str, str], None]) -> Shelf:
     titles = read_named(settings.titles, "item", "title")
     aspects = read_named(settings.aspects, "id", "aspect")
-    return Shelf(named_folders(settings.models), titles, aspects, reloaded)
+    groups = read_groups(settings.groups)
+    return Shelf(named_folders(settings.models), titles, aspects, reloaded, groups)
 
 
 def _add_operations(app: FastAPI) -> None:

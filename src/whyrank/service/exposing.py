@@ -68,6 +68,10 @@ class Exposing:
         experiment, arm = self._arm(body)
         if arm is not None and body.experiment is None and route == "pairs" and not _makes_pairs(arm, models):
             arm = None  # nobody asked for the experiment, so it must not make a request fail
+        if arm is not None and arm.model != NO_REASONS and arm.model not in models:
+            if body.experiment is not None:
+                raise arm_unavailable(experiment, arm, list(models))
+            arm = None
         if arm is not None and arm.model == NO_REASONS and route == "pairs":
             raise Problem("invalid-request", 422, f"arm {arm.name} shows no reasons, and pairs are made of them")
         logs = body.log if body.log is not None else (self.settings.log or arm is not None or body.durable)
@@ -157,6 +161,14 @@ def _slates(asked: Asked, document: dict[str, Any]) -> list[Listed]:
 
 def _entry(item: str, reason: ReasonDocument) -> dict[str, object]:
     return {"i": item, "e": reason.explanation, "p": 1.0 if reason.propensity is msgspec.UNSET else reason.propensity}
+
+
+def arm_unavailable(experiment: Experiment | None, arm: Arm, served: list[str]) -> Problem:
+    """An experiment was created elsewhere, for models that are not in this service."""
+    name = "" if experiment is None else f" of experiment {experiment.name}"
+    detail = f"arm {arm.name}{name} needs the model {arm.model!r}, which is not served here; there is"
+    advice = "serve it under this name, or stop the experiment"
+    return Problem("arm-unavailable", 503, f"{detail} {', '.join(served)}; {advice}")
 
 
 def _makes_pairs(arm: Arm, models: dict[str, Loaded]) -> bool:

@@ -33,6 +33,7 @@ TITLES = {
     "unauthorized": "API key needed",
     "forbidden": "Not allowed",
     "unknown-experiment": "Unknown experiment",
+    "arm-unavailable": "Model of an arm not served",
     "no-mu": "No mu",
     "ranks-no-items": "Does not rank items",
     "missing-extra": "Missing extra",

@@ -37,6 +37,7 @@ EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {
     "recommend": {"one": {"summary": "items with reasons", "value": {"user": "u000001", "n": 5, "reasons": 3}}},
     "pairs": {"one": {"summary": "items and reasons together", "value": {"user": "u000001", "n": 5, "weight": 1.0}}},
 }
+MOST_GROUPS = 100  # that are named
 ModelQuery = Annotated[str | None, Query(max_length=1000, description="a model's id")]
 Search = Annotated[str, Query(max_length=200, description="part of an id or a text, in any case")]
 Limit = Annotated[int, Query(ge=1, le=100)]
@@ -98,6 +99,7 @@ def models(request: Request) -> Response:
         "studies": cases is not None,
         "test_pairs": None if cases is None else cases.known,
         "max_pairs": ask.MAX_PAIRS,
+        "groups": sorted(set(shelf.groups.values()))[:MOST_GROUPS],
     }
     listed = [_model(each, shelf.problems.get(id_)) for id_, each in shelf.models.items()]
     return answer({"default": shelf.default.id, "service": service, "models": listed})

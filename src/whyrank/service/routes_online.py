@@ -80,9 +80,9 @@ async def experiment_results(request: Request, name: Name, level: Level = 0.95, 
 
     def read() -> bytes:
         found = ab.found(state.store, name)
-        log = ab.read_log(state.store, found)
-        over_time = trend(log, found, points, level=level) if points else []
-        return json_of(results(log, found, level=level).as_dict() | {"trend": over_time})
+        visits = state.followed(found).look()
+        over_time = trend(visits, found, points, level=level) if points else []
+        return json_of(results(visits, found, level=level).as_dict() | {"trend": over_time})
 
     return ranked(await state.recent(("results", name, level, points), read))
 
@@ -122,11 +122,12 @@ async def working_reasons(
     state, models = state_of(request), state_of(request).shelf.models
 
     def read() -> bytes:
+        arms: list[str] = []
         if experiment is not None:
-            ab.found(state.store, experiment)
+            arms = [each.name for each in ab.found(state.store, experiment).arms if arm is None]
         shown = read_shown(state.store, event, experiment=experiment, arm=arm)
         asked = {"by": by, "event": event, "experiment": experiment, "arm": arm, "minimum": minimum}
-        return json_of(asked | described(shown, models, by, order, minimum, limit))
+        return json_of(asked | described(shown, models, by, order, minimum, limit, arms))
 
     return ranked(await state.recent(("reasons", by, event, experiment, arm, order, minimum, limit), read))
 

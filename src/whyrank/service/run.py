@@ -105,7 +105,7 @@ def _check(settings: Settings) -> None:
 
     for _, folder in named_folders(settings.models):
         artifacts.read_manifest(folder, "model")
-    for file in (settings.titles, settings.aspects):
+    for file in (settings.titles, settings.groups, settings.aspects):
         if file is not None and not Path(file).is_file():
             raise ParameterError(f"{file}: no such file")
     if settings.split is not None and not Path(settings.split).is_dir():

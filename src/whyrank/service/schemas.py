@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model, model_validator
 
-from whyrank.ranking.options import Declared, Options
+from whyrank.ranking.options import Declared, ItemGoals, Options
 
 MAX_PAIRS = 1000
 MAX_BANNED = 2000  # characters
@@ -67,17 +67,29 @@ def _field(about: Declared) -> tuple[Any, Any]:
         rules["allow_inf_nan"] = False
     if about.kind in ("texts", "numbers"):
         rules["max_length"] = MOST[about.name]
-    kind = Words if about.name == "banned" else kinds[about.kind]
+    special: dict[str, Any] = {"banned": Words, "shares": Shares}
+    kind = special.get(about.name, kinds[about.kind])
     bounded: Any = Annotated[kind, Field(**{name: rule for name, rule in rules.items() if rule is not None})]
     default = [] if about.kind == "texts" else about.default
     return bounded | None if about.default is None else bounded, Field(default, description=about.help)
+
+
+Shares = dict[Id, Share]
 
 
 def _options(without: tuple[str, ...] = ()) -> dict[str, Any]:
     return {each.name: _field(each) for each in Options.declared() if each.name not in without}
 
 
-MOST = {"exclude": 1000, "banned": 100, "boosts": 1000, "query": 20, "context_items": 100, "context_aspects": 100}
+MOST = {
+    "exclude": 1000,
+    "banned": 100,
+    "boosts": 1000,
+    "query": 20,
+    "context_items": 100,
+    "context_aspects": 100,
+    "shares": 100,
+}
 NOT_HERE = ("query_by",)  # encoding texts takes too long for a request
 Boosts = dict[Id, Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]]
 ShownOptions: type[Asked] = create_model(
@@ -162,7 +174,21 @@ ExplainRequest = Annotated[
 ]
 
 
-class RecommendRequest(RankOptions):
+ItemOptions: type[RankOptions] = create_model(
+    "ItemOptions",
+    __base__=RankOptions,
+    __doc__="What lists of items are for, beside the best scores, as in the library.",
+    **{each.name: _field(each) for each in ItemGoals.declared()},
+)
+
+
+def goals_of(asked: object, groups: Mapping[str, str]) -> ItemGoals | None:
+    """The goals of a request; None: none."""
+    given = {each.name: value for each in ItemGoals.declared() if (value := getattr(asked, each.name, each.default))}
+    return ItemGoals(**given, groups=groups) if given else None
+
+
+class RecommendRequest(ItemOptions):  # type: ignore[valid-type,misc]
     """Items with reasons for a user."""
 
     user: Id = Field(examples=["u000001"])
@@ -290,6 +316,7 @@ class RecommendAnswer(InArm):
     user: str
     fallback: Fallback
     recommendations: list[Recommended]
+    ndcg: float | None = Field(None, description="with goals: what they leave of the NDCG of the list by score alone")
     compare: OtherReasons | None
 
 

@@ -105,6 +105,7 @@ class ServiceOut(BaseModel):
     studies: bool
     test_pairs: int | None
     max_pairs: int
+    groups: list[str] = Field(description="of items, for `shares` of recommendations")
 
 
 class ModelsAnswer(BaseModel):

@@ -164,13 +164,9 @@ class ExposuresAnswer(BaseModel):
     exposures: list[ExposureOut]
 
 
-class WorkingOut(BaseModel):
-    """How often an explanation, or an aspect, was reacted to."""
+class RateOut(BaseModel):
+    """How often something was shown and reacted to."""
 
-    key: str = Field(description="the explanation's id, or the aspect")
-    text: str
-    aspect: str | None
-    model: str | None = Field(description="a model in service that knows the explanation")
     shown: int
     users: int
     events: int
@@ -178,6 +174,22 @@ class WorkingOut(BaseModel):
     low: float = Field(description="of a 95% interval that takes users as units; for one look, one row at a time")
     high: float
     expected: float = Field(description="the rate of all reasons at the same places of lists")
+
+
+class ArmRateOut(RateOut):
+    """The same in one arm of an experiment."""
+
+    arm: str
+
+
+class WorkingOut(RateOut):
+    """How often an explanation, or an aspect, was reacted to."""
+
+    key: str = Field(description="the explanation's id, or the aspect")
+    text: str
+    aspect: str | None
+    model: str | None = Field(description="a model in service that knows the explanation")
+    arms: list[ArmRateOut] = Field(description="of an experiment, in the order of its arms; none where one is chosen")
 
 
 class WorkingAnswer(BaseModel):

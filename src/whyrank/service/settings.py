@@ -8,10 +8,13 @@ import ipaddress
 import json
 import os
 import re
+from collections.abc import Container
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from whyrank import artifacts
 from whyrank.errors import ParameterError
 
 SCOPES = ("ask", "log", "administer")
@@ -32,6 +35,7 @@ class Settings:
     split: str | None = None  # where studies take their test pairs from
     split_number: int = 1
     titles: str | None = None  # a table with columns item and title
+    groups: str | None = None  # a table with columns item and group, for least shares of places
     aspects: str | None = None  # a table with columns id and aspect, such as a mined folder's explanations.parquet
     keys: tuple[str, ...] = ()  # SHA-256 of the API keys, in hexadecimal; what a key may, after a blank, unless all
     log: bool = False  # store what is shown, also for requests that do not ask for it
@@ -93,6 +97,20 @@ def named_folders(models: tuple[str, ...]) -> list[tuple[str | None, Path]]:
     if len(set(names)) < len(names):
         raise ParameterError("two models have the same name; names before = must differ")
     return found
+
+
+def served_names(models: tuple[str, ...]) -> list[str]:
+    """What models are called in a service that is started with these arguments."""
+    found: list[str] = []
+    for name, folder in named_folders(models):
+        kind = str(artifacts.read_manifest(folder, "model").get("model"))
+        found.append(name or free_name(kind, found))
+    return found
+
+
+def free_name(kind: str, taken: Container[str]) -> str:
+    """The name of a model that was given none: its kind, or with a number where that is taken."""
+    return next(name for number in count(1) if (name := kind if number == 1 else f"{kind}-{number}") not in taken)
 
 
 def read_keys(file: Path | None) -> tuple[str, ...]:

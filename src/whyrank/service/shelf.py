@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -25,6 +25,7 @@ from whyrank.ranking.rank import rank_items
 from whyrank.ranking.reasons import reasons
 from whyrank.ranking.words import word_rows
 from whyrank.service.report import Report, report_files, shown_report
+from whyrank.service.settings import free_name
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 AGAIN = 60.0  # seconds after which a folder is tried again that failed for a reason that may pass, such as memory
@@ -43,6 +44,7 @@ class Loaded:
     stamp: Stamp
     titles: pl.Series | None  # by item number
     aspects: pl.Series | None  # by explanation number
+    groups: Mapping[str, str]  # by item id, where there are any
     since: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"))
 
     @property
@@ -118,17 +120,18 @@ class Shelf:
         titles: pl.DataFrame | None = None,
         aspects: pl.DataFrame | None = None,
         reloaded: Callable[[str, str], None] = lambda model, outcome: None,
+        groups: Mapping[str, str] | None = None,
     ) -> None:
         if not folders:
             raise ParameterError("no model to serve; give at least one model folder")
-        self._titles, self._aspects, self._reloaded = titles, aspects, reloaded
+        self._titles, self._aspects, self._reloaded, self.groups = titles, aspects, reloaded, groups or {}
         self.problems: dict[str, str] = {}
         self._refused: dict[str, tuple[Stamp, float, str]] = {}  # what is left alone, until when, and why
         self._gone: frozenset[str] = frozenset()
         self.models: dict[str, Loaded] = {}
         for name, folder in folders:
             loaded = self._load(name, folder)
-            loaded.id = name or self._free(loaded.model.id)
+            loaded.id = name or free_name(loaded.model.id, self.models)
             if loaded.id in self.models:
                 raise ParameterError(f"two models would be called {loaded.id!r}; name them, as in new={folder}")
             self.models = self.models | {loaded.id: loaded}
@@ -205,13 +208,10 @@ class Shelf:
             stamp,
             _aligned(catalog.items.ids, self._titles, "item", "title"),
             _aligned(catalog.explanations.ids, self._aspects, "id", "aspect") if self._aspects is not None else named,
+            self.groups,
         )
         loaded.warm()
         return loaded
-
-    def _free(self, id_: str) -> str:
-        names = [id_, *(f"{id_}-{number}" for number in range(2, len(self.models) + 3))]
-        return next(name for name in names if name not in self.models)
 
 
 def _stamp(folder: Path) -> Stamp:

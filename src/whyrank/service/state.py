@@ -12,12 +12,14 @@ import anyio
 import anyio.to_thread
 
 from whyrank.online.store import WAIT
+from whyrank.online.visits import Followed
 from whyrank.service.problems import store_busy
 from whyrank.service.settings import Settings
 
 if TYPE_CHECKING:
     from fastapi import Request
 
+    from whyrank.online.assignment import Experiment
     from whyrank.online.store import Store
     from whyrank.service.exposing import Exposing
     from whyrank.service.measures import Measures
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 RECENT = 5.0  # seconds for which an answer that reads much of the log is given again
 MOST_RECENT = 32
+MOST_FOLLOWED = 4  # experiments whose visits are in memory
 
 
 @dataclass
@@ -44,6 +47,7 @@ class State:
     cases: Cases | None = None  # none without a split
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
     _recent: dict[Hashable, tuple[float, bytes]] = field(default_factory=dict)
+    _followed: dict[str, Followed] = field(default_factory=dict)
     _reading_log: anyio.Lock = field(default_factory=anyio.Lock)
     _checked: tuple[float, Exception | None] = (-math.inf, None)
 
@@ -89,6 +93,17 @@ class State:
                     del self._recent[next(iter(self._recent))]
                 self._recent[key] = time.monotonic(), made
             return self._recent[key][1]
+
+    def followed(self, experiment: Experiment) -> Followed:
+        """The visits of an experiment as this worker knows them; of a few experiments, those that were looked at last.
+
+        For what `recent` calls, which is one at a time.
+        """
+        found = self._followed.pop(experiment.name, None) or Followed(self.store, experiment)
+        while len(self._followed) >= MOST_FOLLOWED:
+            del self._followed[next(iter(self._followed))]
+        self._followed[experiment.name] = found
+        return found
 
     async def writing(self, work: Callable[[], Result]) -> Result:
         """What writes to the store, in a thread, when it is its turn."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -14,9 +14,15 @@ NAMES = {"served": pl.String, "explanation": pl.String, "text": pl.String, "aspe
 
 
 def described(
-    shown: Shown, models: Mapping[str, Loaded], by: str, order: str, minimum: int, limit: int
+    shown: Shown,
+    models: Mapping[str, Loaded],
+    by: str,
+    order: str,
+    minimum: int,
+    limit: int,
+    arms: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Which explanations or aspects work, as the answer of the route."""
+    """Which explanations or aspects work, as the answer of the route; with `arms`, each of them in every arm, too."""
     pairs = shown.rows.select("served", "explanation").unique()
     rows = shown.rows.join(names(pairs.iter_rows(), models), on=["served", "explanation"], how="left")
     table = ordered(working(rows, by, minimum=minimum), order)
@@ -29,13 +35,22 @@ def described(
         cut = cut.with_columns(pl.col("text").fill_null(pl.col("explanation")))
     cut = cut.with_columns(pl.col(by).alias("key"))
     columns = ("key", "text", "aspect", "model", *table.columns[1:])
+    told = cut.select(*columns).to_dicts()
+    for each in told:
+        each["arms"] = []
+    for arm in arms:
+        inside = working(rows.filter(pl.col("arm") == arm), by, minimum=1)
+        figures = {row.pop(by): row for row in inside.to_dicts()}
+        for each in told:
+            if each["key"] in figures:
+                each["arms"].append({"arm": arm, **figures[each["key"]]})
     return {
         "lists": shown.lists,
         "more": shown.more,
         "shown": len(rows),
         "events": int(rows["hit"].sum()),
         "total": len(table),
-        "rows": cut.select(*columns).to_dicts(),
+        "rows": told,
     }
 
 

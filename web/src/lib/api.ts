@@ -15,6 +15,7 @@ export type Options = Partial<
     "model" | "compare" | "n" | "mu" | "grounded" | "polarity" | "diversity" | "specificity" | "similar"
   >
 >;
+export type Goals = Partial<Pick<Schemas["RecommendRequest"], "serendipity" | "shares">>;
 export type Report = Schemas["Report"];
 export type Model = Schemas["ModelOut"];
 export type Models = Schemas["ModelsAnswer"];
@@ -137,7 +138,7 @@ export const explanation = (id: string, model: string | undefined, signal?: Abor
 export const explain = (pair: { user: string; item: string }, options: Options, signal?: AbortSignal) =>
   json<Explanations>("v1/explain", { body: { ...pair, ...options }, signal });
 
-export const recommend = (user: string, options: Options & { reasons: number }, signal?: AbortSignal) =>
+export const recommend = (user: string, options: Options & Goals & { reasons: number }, signal?: AbortSignal) =>
   json<Recommendations>("v1/recommend", { body: { user, ...options }, signal });
 
 export const studies = (signal?: AbortSignal) =>

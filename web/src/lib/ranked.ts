@@ -13,19 +13,21 @@ export interface Ranked {
   cards: Card[];
   itemsBy: string | null;
   fallback: string | null;
+  ndcg?: number | null; // with goals: what they leave of the list by score alone
 }
 
 export const REASONS_OF_ONE = 10;
 
 export async function recommended(
   user: string,
-  options: api.Options,
+  options: api.Options & api.Goals,
   size: { n: number; reasons: number },
   signal: AbortSignal,
 ): Promise<Ranked> {
   const answer = await api.recommend(user, { ...options, ...size }, signal);
   return {
     itemsBy: answer.items_by,
+    ndcg: answer.ndcg ?? null,
     fallback: answer.fallback,
     cards: answer.recommendations.map(({ item, title, users, reasons }, at) => ({
       item,
