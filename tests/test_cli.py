@@ -260,6 +260,7 @@ def test_the_doctor_looks_at_versions_caches_and_bits(call: Call, monkeypatch: p
     assert code == 0
     assert facts["deterministic"] is True
     assert facts["versions"]["numpy"]
+    assert {"msgspec", "uvloop"} <= set(facts["versions"])
     assert set(facts["caches"]) == {"kernels", "text vectors"}
     bits = iter(["first", "one", "other"])
     monkeypatch.setattr("whyrank.cli.doctor._fitted", lambda *_: (1.0, next(bits)))

@@ -17,7 +17,8 @@ from whyrank.errors import ArtifactError, DataError, ParameterError
 from whyrank.evaluation.gate import clustered_interval
 from whyrank.mining.drift import drift
 from whyrank.mining.mine import mine
-from whyrank.models import COUNTS, Model, load
+from whyrank.models import BPER, COUNTS, Model, load
+from whyrank.models.learned import Correction, LearnedModel, carried_over, with_correction
 from whyrank.service import refresh as refreshing
 from whyrank.service.refresh import Recipe, refresh
 from whyrank.service.refresh_log import read_refreshes
@@ -131,6 +132,55 @@ def test_a_run_that_ended_anywhere_goes_on_there(served: Path, where: str, monke
     assert refresh(served, [served.parent / "reviews"]).outcome == "swapped"
     assert set(reviews["user"]) & set(load(served).catalog_.users.ids)
     assert refresh(served, [served.parent / "reviews"]).outcome == "nothing new"
+
+
+def test_few_held_out_records_are_said_and_can_stop_a_swap(served: Path) -> None:
+    write_reviews(served.parent / "reviews" / "2.csv", 120, 120, SAID[2:])
+    before, told = load(served).digest(), list[str]()
+    found = refresh(served, [served.parent / "reviews"], recipe=Recipe(least=50), tell=told.append)
+    assert (found.outcome, load(served).digest()) == ("refused", before)
+    assert "refused: 12 held-out records, at least 50 are asked for" in " ".join(told)
+    assert refresh(served, [served.parent / "reviews"], tell=told.append).outcome == "swapped"
+    assert "warning: 12 held-out records say little" in " ".join(told)
+    with pytest.raises(ParameterError, match="holdout above 0"):
+        Recipe(least=5, holdout=0.0)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_was_learned_from_reactions_is_kept_by_id_or_left_out_as_asked(tmp_path: Path, keep: bool) -> None:
+    reviews, current = tmp_path / "reviews", tmp_path / "current"
+    write_reviews(reviews / "1.csv", 0, 120)
+    refresh(current, [reviews], recipe=Recipe(BPER(factors=2, epochs=2)))
+    plain = load(current)
+    catalog, rng = plain.catalog_, np.random.default_rng(0)
+    sizes = (
+        (len(catalog.explanations),),
+        (len(catalog.explanations), 3),
+        (len(catalog.users), 3),
+        (len(catalog.items), 3),
+    )
+    correction = Correction(*(rng.normal(size=size).astype(np.float32) for size in sizes))
+    with_correction(plain, correction, "log").save(current)
+    write_reviews(reviews / "2.csv", 120, 60, SAID[2:])
+    told: list[str] = []
+    assert (
+        refresh(current, [reviews], recipe=Recipe(reactions=keep, tolerance=1.0), tell=told.append).outcome == "swapped"
+    )
+    new = load(current)
+    assert ("is kept" in " ".join(told), "is left out (as asked for)" in " ".join(told)) == (keep, not keep)
+    assert isinstance(new, LearnedModel) == keep
+    if isinstance(new, LearnedModel):
+        known = catalog.explanations.numbers(new.catalog_.explanations.ids, missing="negative")
+        assert (known < 0).any()
+        assert not new.learned_bias_[known < 0].any()
+        np.testing.assert_array_equal(new.learned_bias_[known >= 0], correction.bias[known[known >= 0]])
+        mine, theirs = new.catalog_.users.numbers(["u7"])[0], catalog.users.numbers(["u7"])[0]
+        np.testing.assert_array_equal(new.learned_users_[mine], correction.users[theirs])
+
+
+def test_what_was_learned_by_another_kind_of_model_does_not_fit(first: Path) -> None:
+    with pytest.raises(ParameterError, match="does not fit"):
+        carried_over(load(first / "current"), load(first / "current"))
 
 
 def test_what_cannot_be_refreshed_says_why(served: Path, tmp_path: Path) -> None:

@@ -214,6 +214,19 @@ def test_an_unknown_user_is_recommended_what_is_left_without_them(world: World, 
     assert users == [each["users"] for each in busiest]
 
 
+@pytest.mark.parametrize("path", ["/v1/items?limit=3&offst=2", "/v1/models?verbose=1"])
+def test_a_parameter_that_a_route_does_not_have_is_refused(client: TestClient, path: str) -> None:
+    assert "no parameter" in problem(client.get(path), 422, "invalid-request")["detail"]
+
+
+def test_what_belongs_into_the_body_is_refused_as_a_parameter(world: World, client: TestClient) -> None:
+    found = problem(
+        client.post("/v1/explain?n=3", json={"user": world.user, "item": world.item}), 422, "invalid-request"
+    )
+    assert found["detail"] == "no parameter 'n'; this path takes none"
+    assert client.get("/healthz?probe=1").status_code == 200  # probes may say who they are
+
+
 def test_pairs_are_the_library_s(world: World, client: TestClient) -> None:
     model = load(world.folder / "toy")
     model.mu = 0.25

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from whyrank.data.triplets import Triplets
 
 CORE = ("numpy", "numba", "polars", "rich", "safetensors", "threadpoolctl", "typer")
-EXTRAS = ("textblob", "vaderSentiment", "torch", "transformers", "matplotlib", "optuna", "fastapi", "uvicorn", "ray")
+EXTRAS = ("textblob", "vaderSentiment", "torch", "transformers", "matplotlib", "optuna", "ray")
+SERVE = ("fastapi", "uvicorn", "uvloop", "httptools", "msgspec", "prometheus-client", "sqlalchemy")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS")
 EPOCHS = 50
 
@@ -37,7 +38,7 @@ def doctor_command(json: Json = False) -> None:
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "processors": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "versions": {name: _version(name) for name in (*CORE, *EXTRAS)},
+        "versions": {name: _version(name) for name in (*CORE, *EXTRAS, *SERVE)},
         "threads": {name: os.environ.get(name, "not set") for name in THREADS},
         "blas": _blas(),
         "caches": _caches(),

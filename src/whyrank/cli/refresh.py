@@ -52,6 +52,10 @@ def refresh_command(
     on_error: OnErrorOption = "raise",
     holdout: Annotated[float, typer.Option(help="Share of the new records that both models are measured on.")] = 0.1,
     tolerance: Annotated[float, typer.Option(help="Share of the served model's NDCG that may be lost.")] = 0.02,
+    least: Annotated[int, typer.Option(min=0, help="Swap nothing if fewer records than this are measured on.")] = 0,
+    forget: Annotated[
+        bool, typer.Option("--forget-reactions", help="Leave out what the served model learned from reactions.")
+    ] = False,
     again: Annotated[bool, typer.Option("--again", help="Try again what was refused before.")] = False,
     threads: Threads = None,
     json: Json = False,
@@ -76,6 +80,8 @@ def refresh_command(
         on_error=on_error,  # type: ignore[arg-type]
         holdout=holdout,
         tolerance=tolerance,
+        least=least,
+        reactions=not forget,
         threads=threads,
     )
     warn_first_run()
@@ -101,7 +107,10 @@ def refresh_command(
     if json:
         print_json(found.as_dict())
     else:
-        what = {"swapped": "is in service", "refused": "stays as it was: the new one is worse"}
+        what = {
+            "swapped": "is in service",
+            "refused": "stays as it was: the new one is worse, or too little shows that it is not",
+        }
         note(f"{found.outcome}: {folder} {what.get(found.outcome, 'stays as it was')} ({found.seconds:.1f} s)")
         if found.report:
             note(f"what new reviews say: {found.report}")

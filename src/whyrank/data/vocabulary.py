@@ -50,6 +50,9 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __contains__(self, term: object) -> bool:
+        return isinstance(term, str) and self._find(term) >= 0
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and len(self) == len(other) and self.ids.equals(other.ids)
 

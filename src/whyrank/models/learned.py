@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.triplets import Triplets
+from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ParameterError
 from whyrank.models.base import Model, Shape
 from whyrank.models.bper import BPER, BPERJ
@@ -163,6 +164,29 @@ def with_correction(model: Model, correction: Correction, digest: str) -> Model:
     made._correct(correction)
     made._took_in(digest)
     return made
+
+
+def carried_over(model: Model, fitted: Model) -> Model:
+    """A newly fitted model with the correction of an older one: by id, nothing for what the older one does not know.
+
+    The correction adds to scores and has a space of its own, so it does not depend on the factors of the fit; it does
+    on the scale of scores, so both must be of the same kind.
+    """
+    if not isinstance(model, LearnedModel) or fitted.id != model.id:
+        raise ParameterError(f"what {model.id} learned from reactions does not fit {fitted.id}; learn again")
+    old, new = model.catalog_, fitted.catalog_
+
+    def taken(table: Floats, known: Vocabulary, wanted: Vocabulary) -> Floats:
+        return rows(table, known.numbers(wanted.ids, missing="negative"))
+
+    explanations = (old.explanations, new.explanations)
+    correction = Correction(
+        taken(model.learned_bias_, *explanations),
+        taken(model.learned_units_, *explanations),
+        taken(model.learned_users_, old.users, new.users),
+        taken(model.learned_items_, old.items, new.items),
+    )
+    return with_correction(fitted, correction, model.digest())
 
 
 def _classes(model: Model) -> tuple[type[Model], type[LearnedModel]]:

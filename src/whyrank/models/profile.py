@@ -275,9 +275,9 @@ class Profile(EvidenceModel):
         (scale, end), times = self.recency_.tolist(), self.catalog_.user_times
         if not scale or times is None:
             return self.catalog_.user_explanations
-        everyone = np.arange(len(self.catalog_.users), dtype=np.int32)
 
         def made() -> CSR:
+            everyone = np.arange(len(self.catalog_.users), dtype=np.int32)
             now = max(int(end), end_of(times))  # what was folded in may be later
             return recent_counts(self.catalog_, everyone, np.full(len(everyone), now), scale)
 

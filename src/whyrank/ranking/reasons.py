@@ -94,6 +94,7 @@ def table(found: Explained, *, quotes: bool = False, sentences: bool = True) -> 
     """One row per reason, in the order of the pairs; one row without a reason for a pair that has none.
 
     `status` says what came of a pair: ok, no_reason or unknown_item; `fallback` is unknown_user where the user is.
+    Where lists are drawn, `propensity` is the chance of each reason at its rank, given those above it.
     """
     catalog, said = found.catalog, found.evidence
     columns: dict[str, object] = {
@@ -118,6 +119,8 @@ def table(found: Explained, *, quotes: bool = False, sentences: bool = True) -> 
         columns["sentence"] = found.sentences()
     if said.similar_items is not None:
         columns["said_of_similar_items"], schema["said_of_similar_items"] = said.similar_items, pl.Int32
+    if found.chances is not None:
+        columns["propensity"], schema["propensity"] = found.propensity, pl.Float64
     if quotes:
         columns["quotes"], schema["quotes"] = pl.Series(found.quotes(), dtype=QUOTES), QUOTES
     row, place = _with_the_rest(found)

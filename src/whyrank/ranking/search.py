@@ -477,9 +477,11 @@ def _share(
 
     `each` says how many queries take as long.
     """
+    if threads == 1 or count * each < 2 * PIECE:
+        return [work(0, count)]
     threads = threads or CORES
     pieces = min(8 * threads, int(count * each) // PIECE, count)
-    if threads == 1 or pieces < 2:
+    if pieces < 2:
         return [work(0, count)]
     cuts = np.linspace(0, count, pieces + 1).astype(int).tolist()
     return shared_thread_pool(threads).run([partial(work, first, last) for first, last in pairwise(cuts)])

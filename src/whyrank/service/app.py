@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 
 import anyio
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
@@ -26,7 +26,7 @@ from whyrank.service.guard import Guard
 from whyrank.service.history import record
 from whyrank.service.measures import Measures
 from whyrank.service.pages import add_page
-from whyrank.service.problems import STORE_FAILED, ProblemDocument, add_handlers, documented
+from whyrank.service.problems import STORE_FAILED, ProblemDocument, add_handlers, documented, known_parameters
 from whyrank.service.routes import answer
 from whyrank.service.settings import Settings, named_folders
 from whyrank.service.shelf import Shelf
@@ -70,11 +70,13 @@ def create_app(settings: Settings) -> Guard:
     )
     add_handlers(app)
     _add_operations(app)
-    app.include_router(routes_study.take_router, tags=["participants"])
+    checked = [Depends(known_parameters)]
+    app.include_router(routes_study.take_router, tags=["participants"], dependencies=checked)
     if not settings.study_only:
-        app.include_router(routes_online.router, tags=["experiments and people"])  # before those that take any path
-        app.include_router(routes.router, tags=["reasons"])
-        app.include_router(routes_study.router, tags=["feedback and studies"])
+        # Experiments come before those that take any path.
+        app.include_router(routes_online.router, tags=["experiments and people"], dependencies=checked)
+        app.include_router(routes.router, tags=["reasons"], dependencies=checked)
+        app.include_router(routes_study.router, tags=["feedback and studies"], dependencies=checked)
         app.get("/metrics", tags=["operations"], responses={200: {"content": {"text/plain": {}}}})(measures.response)
     add_page(app)
     _describe_problems(app)

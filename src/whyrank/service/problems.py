@@ -116,6 +116,16 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _internal)
 
 
+def known_parameters(request: Request) -> None:
+    """A dependency of all routes of the API: a parameter that a route does not have is a mistake, not to be ignored."""
+    route = request.scope["route"]
+    known = [each.alias for each in route.dependant.query_params]
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown:
+        there = f"there are {', '.join(known)}" if known else "this path takes none"
+        raise Problem("invalid-request", 422, f"no parameter {unknown[0][:TEXT]!r}; {there}")
+
+
 async def _own(request: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)
     return error.response()

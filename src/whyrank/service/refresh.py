@@ -26,7 +26,8 @@ from whyrank.errors import DataError, ParameterError
 from whyrank.evaluation.gate import compare_on
 from whyrank.mining import Mined, mine
 from whyrank.mining.drift import Drift, drift
-from whyrank.models import Model, load, parameters
+from whyrank.models import MODELS, Model, load, parameters
+from whyrank.models.learned import LearnedModel, carried_over
 from whyrank.service.refresh_log import add_refresh
 from whyrank.training import Monitor, Run
 from whyrank.version import __version__
@@ -34,6 +35,7 @@ from whyrank.version import __version__
 Outcome = Literal["swapped", "refused", "nothing new"]
 STATE = "state.json"
 MOST = 20_000  # held-out records
+FEW = 100  # held-out records below which a comparison says little
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,16 @@ class Recipe:
     on_error: Literal["raise", "skip"] = "raise"
     holdout: float = 0.1  # share of the new records that the new model is measured on and not fitted to
     tolerance: float = 0.02  # share of the served model's figure that may be lost
+    least: int = 0  # held-out records below which nothing is swapped
+    reactions: bool = True  # the new model keeps what the served one learned from reactions
     threads: int | None = None
 
     def __post_init__(self) -> None:
         for name, most in (("holdout", 0.5), ("tolerance", 1.0)):
             if not 0 <= getattr(self, name) <= most:
                 raise ParameterError(f"{name} is {getattr(self, name)}; use a share from 0 to {most}")
+        if self.least < 0 or (self.least and not self.holdout):
+            raise ParameterError(f"least is {self.least}; use 0 or more records, and a holdout above 0")
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,8 @@ def refresh(
         monitors: Watch the fit.
 
     Returns:
-        The outcome: "swapped", "refused" (the model in service stays) or "nothing new".
+        The outcome: "swapped", "refused" (the model in service stays: the new one is worse, or too few records are held
+        out to tell) or "nothing new".
 
     Raises:
         ArtifactError: Another process refreshes the same model.
@@ -178,10 +185,22 @@ class _Step:
             gate = compare_on(triplets.take(held_out), served, fitted, self.recipe.tolerance, self.recipe.threads)
             _write(self.folder / "gate.json", gate.as_dict())
             self.tell(gate.summary())
+        if served is not None and not self._enough(len(held_out)):
+            return "refused"
         if gate is not None and not gate.passed:
             return "refused"
         fitted.save(self.model)
         return "swapped"
+
+    def _enough(self, count: int) -> bool:
+        """Whether so many held-out records are enough to swap; says so where they are few."""
+        more = "take in more reviews at a time, or raise --holdout"
+        if count < self.recipe.least:
+            self.tell(f"refused: {count:,} held-out records, at least {self.recipe.least:,} are asked for; {more}")
+            return False
+        if count < FEW:
+            self.tell(f"warning: {count:,} held-out records say little about which model is better; {more}")
+        return True
 
     def _mined(self, files: list[Path], progress: Callable[[str, int, int | None], None] | None) -> Mined:
         target = self.folder / "pool"
@@ -222,14 +241,28 @@ class _Step:
         if chosen is None:
             if served is None:
                 raise ParameterError(f"{self.model}: there is no model yet; say which one to fit")
-            chosen = type(served)(**parameters.values(served))
+            chosen = MODELS[served.id](**parameters.values(served))
         checkpoint = self.folder / "checkpoint"
         run = Run(
             threads=self.recipe.threads, monitors=tuple(monitors), checkpoint=checkpoint, resume=checkpoint.exists()
         )
         rest = np.setdiff1d(np.arange(triplets.records), held_out)
         self.tell(f"fitting {chosen.id} to {len(rest):,} records, {len(held_out):,} held out")
-        chosen.fit(triplets.take(rest), run=run).save(target)
+        fitted = chosen.fit(triplets.take(rest), run=run)
+        if isinstance(served, LearnedModel):
+            fitted = self._with_reactions(served, fitted)
+        fitted.save(target)
+
+    def _with_reactions(self, served: LearnedModel, fitted: Model) -> Model:
+        """The new model with what the served one learned from reactions, if that is wanted and fits."""
+        if not self.recipe.reactions or fitted.id != served.id:
+            why = (
+                "as asked for" if not self.recipe.reactions else f"a correction of {served.id} does not fit {fitted.id}"
+            )
+            self.tell(f"what {served.id} learned from reactions is left out ({why}); `whyrank learn` learns it again")
+            return fitted
+        self.tell("what the served model learned from reactions is kept; `whyrank learn` learns it anew from the log")
+        return carried_over(served, fitted)
 
     def log(self, outcome: Outcome, files: int) -> None:
         """Leave a line beside the model: the page shows it in the model's history."""
@@ -280,6 +313,7 @@ def _name(files: Mapping[str, Path], before: Path | None, recipe: Recipe) -> str
     model = None if recipe.model is None else [recipe.model.id, parameters.values(recipe.model)]
     account = None if before is None else json_object(before / "mining.json").get("sha256")
     how = [recipe.rules, recipe.columns, recipe.titles, recipe.on_error, recipe.holdout, recipe.tolerance]
+    how += [recipe.least, recipe.reactions]
     facts = [sorted(files), account, model, how, __version__]
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 

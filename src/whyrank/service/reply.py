@@ -69,5 +69,5 @@ def _is_light(asked: Asked) -> bool:
     items = [item for _, item in answers.pairs_of(body)]
     if len(items) * (2 if body.compare else 1) > INLINE:
         return False
-    found = answers.find(asked.models, body.model).model.catalog_.items
-    return bool((found.numbers(items, missing="negative") >= 0).all())
+    known = answers.find(asked.models, body.model).model.catalog_.items
+    return all(item in known for item in items)

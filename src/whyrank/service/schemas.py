@@ -109,11 +109,13 @@ ListOptions: type[Asked] = create_model(
 def options_of(asked: object) -> Options:
     """The library's options of a request, which are checked once for all requests that have the same ones."""
     names, values = _option_members(asked)
-    given: tuple[Any, ...] = tuple(tuple(each) if isinstance(each, list) else each for each in values(asked))
+    given = values(asked)
     try:
         hash(given)
-    except TypeError:  # numbers by id
-        return Options(**dict(zip(names, given, strict=True)))
+    except TypeError:  # lists, or numbers by id
+        given = tuple(tuple(each) if isinstance(each, list) else each for each in given)
+        if any(isinstance(each, dict) for each in given):
+            return Options(**dict(zip(names, given, strict=True)))
     return _equal_options(names, given)
 
 
