@@ -92,8 +92,8 @@ class ClusterTrainer(Trainer):
     def _assemble(self) -> None:
         """A worker on every machine of the cluster as it is now, with the state that the manifest names."""
         machines = self.workers.cluster.machines(self.threads or 1)
-        owners = owners_of(machines, self.threads, self.job.shards)
-        taken, owners = np.unique(owners, return_inverse=True)  # with few shards not every machine has one
+        # With few shards not every machine has one.
+        taken, owners = np.unique(owners_of(machines, self.threads, self.job.shards), return_inverse=True)
         self.workers.start([machines[number] for number in taken.tolist()], Worker, self.job)
         self.workers.all("prepare", owners.astype(np.int16), self.loss.rows if self.loss else {})
         self._take_up()

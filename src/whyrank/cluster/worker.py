@@ -91,7 +91,7 @@ class Worker:
             for number, (name, table) in enumerate(job.tables.items())
             if any(name == one.tables[0] for one in job.passes)
         }
-        mine = np.flatnonzero(owners == self.me)
+        mine = np.flatnonzero(owners == self.me).tolist()
         self.rows = {n: np.concatenate([cut.pool(a) for a in mine]) for n, cut in cuts.items() if n not in travels}
         sizes = {name: len(self.rows.get(name, range(table.rows))) for name, table in job.tables.items()}
         self.storage = Storage({n: replace(t, rows=sizes[n], bias_start=None) for n, t in job.tables.items()})
