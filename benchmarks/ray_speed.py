@@ -31,13 +31,13 @@ from ray.cluster_utils import Cluster as Machines
 from training_scale import YELP
 from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.fit import job_of, put_data
+from whyrank.cluster.fit_workers import FitWorkers
 from whyrank.cluster.peers import Address, Peers
 from whyrank.cluster.plan import PROBE, DataSizes, plan_fit, slower
 from whyrank.cluster.profile import ProfileJob, assemble
 from whyrank.cluster.session import Cluster, connect
 from whyrank.cluster.store import Store
 from whyrank.cluster.training import ClusterTrainer
-from whyrank.cluster.workers import Workers
 from whyrank.data.simulate import simulate
 from whyrank.data.triplets import Triplets
 from whyrank.models import BPER, PITF, Model, Profile
@@ -87,7 +87,7 @@ def there(cluster: Cluster, model: Model, data: Dataset) -> tuple[float, float]:
         moved = trainer.sent_bytes() - before
         trainer.workers.dismiss()
         return seconds, moved
-    workers = Workers(cluster, None)
+    workers = FitWorkers(cluster, None)
     assemble(workers, ProfileJob(data, None, model.id, dict(values(model))))
     workers.all("take_up", STAGE, None, None)
     begin = time.perf_counter()

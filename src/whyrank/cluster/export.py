@@ -13,7 +13,7 @@ from whyrank import artifacts
 from whyrank.artifacts import Chunks
 from whyrank.cluster.dataset import FOLDER, VOCABULARIES, Dataset, Side, relation
 from whyrank.cluster.session import Cluster
-from whyrank.cluster.worker import ClusterState
+from whyrank.cluster.shard_worker import ClusterState
 from whyrank.data.csr import CSR
 from whyrank.data.people import latest_times, places
 from whyrank.models import Model

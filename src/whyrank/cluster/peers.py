@@ -86,10 +86,8 @@ class Peers:
             try:
                 connection = self._listener.accept()
                 (peer,) = struct.unpack("<i", connection.recv_bytes(4))
-            except (AuthenticationError, EOFError, struct.error):
-                continue  # somebody else
-            except OSError:
-                return  # closed
+            except (AuthenticationError, EOFError, OSError, struct.error):
+                continue  # somebody else, or this listener was closed
             self._add(peer, connection)
 
     def _add(self, peer: int, connection: Connection) -> None:
