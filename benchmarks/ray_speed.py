@@ -1,16 +1,19 @@
-"""The engine here and on a loopback cluster: triplets a second, bytes moved, memory of the driver; and an estimate.
+"""The same training here and on a loopback cluster: speed, bytes moved, memory of the driver; and the plan beside it.
 
     python benchmarks/ray_speed.py                # half of yelp's size
     python benchmarks/ray_speed.py --times 0.05   # a quick look
 
-Whole epochs with all sorting, the best of some, by the wall clock. The clusters are nodes on this machine: two of one
-core each, and one of two cores. They show what handing columns on costs, not how a network behaves.
+Of BPER and PITF whole epochs, the best of some; of Profile the first stretch of a training (a quarter of an epoch and a
+look at validation). All by the wall clock: on a machine that does something else the figures mean nothing. The clusters
+are nodes on this machine: two of one core each, and one of two cores. They show what handing columns on costs, not how
+a network behaves. The last table is the plan's: a model with the costs that were measured, no run.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,29 +24,38 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # loopback only, for the length of this run
 os.environ.setdefault("RAY_worker_niceness", "0")  # as any other process
 
+import numpy as np
+from numpy.typing import NDArray
 from ray.cluster_utils import Cluster as Machines
 
 from training_scale import YELP
 from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.fit import job_of, put_data
+from whyrank.cluster.fit_workers import FitWorkers
+from whyrank.cluster.peers import Address, Peers
+from whyrank.cluster.plan import PROBE, DataSizes, plan_fit, slower
+from whyrank.cluster.profile import ProfileJob, assemble
 from whyrank.cluster.session import Cluster, connect
 from whyrank.cluster.store import Store
 from whyrank.cluster.training import ClusterTrainer
 from whyrank.data.triplets import Triplets
-from whyrank.models import BPER, PITF
+from whyrank.models import BPER, PITF, Model, Profile
 from whyrank.models.factors import FactorModel
+from whyrank.models.parameters import values
 from whyrank.simulation import simulate
 from whyrank.thread_pool import ThreadPool
 from whyrank.training import Run, Storage
 from whyrank.training.blocks import BlockSolver
 
 SHARDS = 4
-ROUNDS = 5
+ROUNDS = 6
 STORE = 500_000_000  # bytes of a node's object store
+LARGE = DataSizes(100_000_000, 10_000_000, 1_000_000, 5_000_000_000, 10_000_000_000)
+STAGE = "reasons"
 
 
-def seconds_of(work: Callable[[int], object], rounds: int = ROUNDS) -> float:
-    """Of the fastest of some epochs, after one that compiles and one that warms up."""
+def fastest(work: Callable[[int], object], rounds: int = ROUNDS) -> float:
+    """Seconds of the fastest of some epochs, after two that compile and warm up."""
     times = []
     for number in range(1, rounds + 3):
         begin = time.perf_counter()
@@ -52,22 +64,82 @@ def seconds_of(work: Callable[[int], object], rounds: int = ROUNDS) -> float:
     return min(times[2:])
 
 
-def here(model: FactorModel, data: Triplets, threads: int) -> float:
-    tables, passes = model.tables(data), model.passes(data)
-    with ThreadPool(threads) as pool:
-        return seconds_of(BlockSolver(Storage.started(tables, 0, 0.1), passes, model.settings(), pool).epoch)
+def here(model: Model, data: Triplets, threads: int) -> float:
+    """Seconds of an epoch in one process; of Profile, of the first stretch."""
+    if isinstance(model, FactorModel):
+        tables, passes = model.tables(data), model.passes(data)
+        with ThreadPool(threads) as pool:
+            return fastest(BlockSolver(Storage.started(tables, 0, 0.1), passes, model.settings(), pool).epoch)
+    assert isinstance(model, Profile)
+    trainer = model.trainer(STAGE, model.learning(data, None), None, Run(threads=threads))
+    begin = time.perf_counter()
+    trainer.epoch()
+    return time.perf_counter() - begin
 
 
-def there(cluster: Cluster, model: FactorModel, data: Dataset) -> tuple[float, float]:
-    """Seconds of an epoch, and bytes that it moves."""
-    trainer = ClusterTrainer(cluster, job_of(model, data), Run())
-    try:
-        seconds = seconds_of(lambda number: trainer.epoch())
+def there(cluster: Cluster, model: Model, data: Dataset) -> tuple[float, float]:
+    """The same on a cluster; and the bytes that go from machine to machine."""
+    if isinstance(model, FactorModel):
+        trainer = ClusterTrainer(cluster, job_of(model, data), Run())
+        seconds = fastest(lambda number: trainer.epoch())
         before = trainer.sent_bytes()
         trainer.epoch()
-        return seconds, trainer.sent_bytes() - before
-    finally:
-        trainer.dismiss()
+        moved = trainer.sent_bytes() - before
+        trainer.workers.dismiss()
+        return seconds, moved
+    workers = FitWorkers(cluster, None)
+    assemble(workers, ProfileJob(data, None, model.id, dict(values(model))))
+    workers.all("take_up", STAGE, None, None)
+    begin = time.perf_counter()
+    workers.all("epoch")
+    seconds, moved = time.perf_counter() - begin, sum(workers.all("sent_bytes"))
+    workers.dismiss()
+    return seconds, moved
+
+
+class Echo:
+    """Gives back what it gets, by Ray and over a connection."""
+
+    def __init__(self, host: str, secret: bytes) -> None:
+        self.peers = Peers(1, host, secret)
+
+    def address(self) -> Address:
+        return self.peers.address
+
+    def meet(self, addresses: list[Address]) -> None:
+        self.peers.meet(addresses)
+
+    def by_ray(self, array: NDArray[np.float32]) -> NDArray[np.float32]:
+        return array
+
+    def serve(self, count: int) -> None:
+        for number in range(count):
+            self.peers.send(0, (number, 0, 0, 0), self.peers.receive(0, (number, 0, 0, 0)))
+
+
+def transports(cluster: Cluster, rows: int = 16_000, count: int = 50) -> None:
+    """Milliseconds for a shard of columns there and back, by both ways."""
+    machine, secret, shard = cluster.machines()[-1], secrets.token_bytes(16), np.ones((rows, 24), np.float32)
+    echo, mine = cluster.start(machine, 1, Echo, machine.host, secret), Peers(0, "127.0.0.1", secret)
+    addresses = [mine.address, *cluster.gather([cluster.call(echo, "address")])]
+    cluster.gather([cluster.call(echo, "meet", addresses)])
+    mine.meet(addresses)
+    times = []
+    for _ in range(count):
+        begin = time.perf_counter()
+        cluster.gather([cluster.call(echo, "by_ray", shard)])
+        times.append(time.perf_counter() - begin)
+    served, direct = cluster.call(echo, "serve", count), []
+    for number in range(count):
+        begin = time.perf_counter()
+        mine.send(1, (number, 0, 0, 0), shard)
+        mine.receive(1, (number, 0, 0, 0))
+        direct.append(time.perf_counter() - begin)
+    cluster.gather([served])
+    cluster.dismiss(echo)
+    mine.close()
+    by_ray, own = (1e3 * float(np.median(each)) for each in (times, direct))
+    print(f"{shard.nbytes / 1e6:.1f} MB there and back: {by_ray:.1f} ms by Ray's object store, {own:.1f} ms directly")
 
 
 @contextmanager
@@ -88,33 +160,56 @@ def resident() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def main(times: float) -> None:
+def compare(model: Model, data: Triplets, cores: tuple[int, ...], parts: Dataset) -> None:
+    """A cluster beside one process with two threads, which is measured before and after it."""
+    with nodes(*cores) as cluster:
+        if len(cores) > 1 and isinstance(model, BPER):
+            transports(cluster)
+        rounds = 2 if isinstance(model, FactorModel) else 1
+        alone, before = here(model, data, 2), resident()
+        seconds, moved = there(cluster, model, parts)
+        after = resident()
+        alone = min(alone, here(model, data, 2)) if rounds > 1 else alone
+        planned = plan_fit(model, data, len(cores), cores[0])
+    done = len(data) if isinstance(model, FactorModel) else len(data) / 4
+    print(
+        f"{model.id}, {len(cores)} node(s) of {cores[0]} core(s): {done / seconds / 1e6:.2f} M triplets/s, "
+        f"one process with 2 threads {done / alone / 1e6:.2f}: {alone / seconds:.0%}; "
+        f"{moved / done:.1f} bytes a triplet and epoch; driver {before:.0f} -> {after:.0f} MB; "
+        f"an epoch {seconds * len(data) / done:.3f} s, planned {planned.epoch_seconds:.3f} s",
+        flush=True,
+    )
+
+
+def simulated(data: Triplets) -> None:
+    """What the plan makes of more machines of one core: a model, not a measurement."""
+    print("\nsimulated (the plan's model with the measured costs): M triplets/s with 1, 2, 4, 8 machines of one core")
+    for model in (BPER(shards=16), PITF(shards=8), Profile()):
+        plans = [plan_fit(model, data, machines, 1) for machines in (1, 2, 4, 8)]
+        speeds = (f"{len(data) / planned.epoch_seconds / 1e6:.2f}" for planned in plans)
+        print(f"{model.id}: {', '.join(speeds)}; with 8 what takes longest is {plans[-1].bottleneck}")
+
+
+def main(times: float, models: list[str]) -> None:
     data = simulate("yelp", **{name: int(size * times) for name, size in YELP.items()}, seed=0)
     print(f"simulate yelp x {times}: {data!r}, {os.cpu_count()} cores", flush=True)
-    models = BPER(shards=SHARDS), PITF(shards=SHARDS)
-    alone = {model.id: here(model, data, 2) for model in models}
-    for model in models:
-        one = here(model, data, 1)
-        print(
-            f"{model.id}: 1 thread {len(data) / one / 1e6:.2f} M/s; 2 threads {len(data) / alone[model.id] / 1e6:.2f} M/s",
-            flush=True,
-        )
+    print(f"probe: {slower() * PROBE * 1e3:.1f} ms", flush=True)
+    chosen = [each for each in (BPER(shards=SHARDS), PITF(shards=SHARDS), Profile(recent=False)) if each.id in models]
     with tempfile.TemporaryDirectory() as folder:
         parts = put_data(data, Store.at(Path(folder) / "store"))
-        for cores in ((1, 1), (2,)):
-            with nodes(*cores) as cluster:
-                for model in models:
-                    before = resident()
-                    seconds, moved = there(cluster, model, parts)
-                    print(
-                        f"{model.id}, nodes of {cores} cores: {len(data) / seconds / 1e6:.2f} M/s, "
-                        f"{alone[model.id] / seconds:.0%} of 2 threads, {moved / len(data):.1f} bytes a triplet; "
-                        f"driver {before:.0f} -> {resident():.0f} MB",
-                        flush=True,
-                    )
+        for model in chosen:
+            if isinstance(model, FactorModel):
+                print(f"{model.id}, 1 process, 1 thread: {len(data) / here(model, data, 1) / 1e6:.2f} M triplets/s")
+            for cores in ((1, 1), (2,)):
+                compare(model, data, cores, parts)
+    simulated(data)
+    for shards in (64, 256):
+        print(f"\n{LARGE}\n{plan_fit(BPER(shards=shards), LARGE, 32, 16).text()}")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=float, default=0.5)
-    main(parser.parse_args().times)
+    parser.add_argument("--models", default="bper,pitf,profile")
+    chosen = parser.parse_args()
+    main(chosen.times, chosen.models.split(","))

@@ -22,9 +22,9 @@ from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.explain import explain_files
 from whyrank.cluster.fit import fit, put_data
 from whyrank.cluster.ingest import ingest
-from whyrank.cluster.mining import mine_files
 from whyrank.cluster.session import Cluster, Lost, connect
 from whyrank.cluster.split import split_files
+from whyrank.cluster.statements import mine_statement_files
 from whyrank.cluster.store import Store
 from whyrank.cluster.training import ClusterTrainer
 from whyrank.data import read
@@ -35,7 +35,7 @@ from whyrank.experiments.cache import Cache
 from whyrank.experiments.jobs import Job
 from whyrank.experiments.lab import Lab
 from whyrank.experiments.tuning import tune
-from whyrank.mining import Mined, MiningRules, mine
+from whyrank.mining import Mined, mine
 from whyrank.models import BPER, BPERJ, BPR, CD, CDJ, PITF, PITFJ, POP, Model, ProfileJ
 from whyrank.ranking.bulk import explain_file
 from whyrank.training import Epoch, Monitor, Run, Storage
@@ -380,11 +380,10 @@ def test_the_flagship_learns_from_parts_and_goes_on_after_kills(
 
 def test_mining_goes_on_when_a_worker_dies(cluster: Cluster, tmp_path: Path, fault: Callable[[str], Path]) -> None:
     files = reviews_in_files(tmp_path)
-    rules = MiningRules(min_count=3, similarity=0.6)
-    plans = [fault(f"kill-{name}") for name in ("cut_file", "join_band")]
-    mine_files(cluster, files, tmp_path / "mined", tmp_path / "stages", rules=rules)
-    assert not any(plan.exists() for plan in plans)
-    assert Mined.read(tmp_path / "mined").frame().equals(mine(files, rules=rules).frame())
+    plan = fault("kill-find_file")
+    mine_statement_files(cluster, files, tmp_path / "mined", tmp_path / "stages")
+    assert not plan.exists()
+    assert Mined.read(tmp_path / "mined").frame().equals(mine(files).frame())
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------

@@ -94,37 +94,23 @@ def mine_command(
             bar.update(tasks[stage], completed=done, total=total)
 
         if ray is not None:
-            from whyrank.cluster.mining import mine_files
             from whyrank.cluster.session import connect
             from whyrank.cluster.statements import mine_statement_files
 
-            if pool is not None or rating_range is not None:
-                raise ParameterError("--pool and --rating-range are for one machine; leave out --ray")
-            place = output.parent / f".{output.name}.ray"
+            if clauses or pool is not None or rating_range is not None:
+                raise ParameterError("--unit clauses, --pool and --rating-range are for one machine; leave out --ray")
             with connect(ray) as cluster:
-                if clauses:
-                    mine_files(
-                        cluster,
-                        reviews,
-                        output,
-                        place,
-                        columns=parse_columns(columns),  # type: ignore[arg-type]
-                        rules=(base or MiningRules()).changed(chosen),
-                        on_error=on_error,  # type: ignore[arg-type]
-                        tell=tell,
-                    )
-                else:
-                    mine_statement_files(
-                        cluster,
-                        reviews,
-                        output,
-                        place,
-                        columns=parse_columns(columns),  # type: ignore[arg-type]
-                        rules=StatementRules().changed(chosen),
-                        titles=read_titles(titles),
-                        on_error=on_error,  # type: ignore[arg-type]
-                        tell=tell,
-                    )
+                mine_statement_files(
+                    cluster,
+                    reviews,
+                    output,
+                    output.parent / f".{output.name}.ray",
+                    columns=parse_columns(columns),  # type: ignore[arg-type]
+                    rules=StatementRules().changed(chosen),
+                    titles=read_titles(titles),
+                    on_error=on_error,  # type: ignore[arg-type]
+                    tell=tell,
+                )
             mined = Mined.read(output)
         else:
             mined = mine(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Literal
@@ -40,7 +40,6 @@ class Dataset:
     records: int
     triplets: int
     parts: int
-    vocabulary_parts: dict[str, int]
     vocabulary_digests: dict[str, str]
     tables: list[str] | None = None  # what else a model has of the data; None: neither aspects nor quotes are known
 
@@ -81,12 +80,9 @@ class Dataset:
     def of_explanations(self) -> Arrays:
         return self.store.read(f"{FOLDER}/of-explanations")
 
-    def ids(self, vocabulary: str) -> Iterator[pl.DataFrame]:
-        """A vocabulary in pieces: column id, for explanations maybe text."""
-        return (
-            self.store.read_table(f"{FOLDER}/{vocabulary}-{number:05d}")
-            for number in range(self.vocabulary_parts[vocabulary])
-        )
+    def ids(self, vocabulary: str) -> pl.DataFrame:
+        """Column id, for explanations maybe text."""
+        return self.store.read_table(f"{FOLDER}/{vocabulary}")
 
     def read(self) -> Triplets:
         """The triplets again, on a machine that has memory for them: without ratings, sentences and aspects."""
@@ -95,7 +91,7 @@ class Dataset:
         order = np.argsort(entries["record"], kind="stable")
         entries = {name: array[order] for name, array in entries.items()}
         starts = np.flatnonzero(changes(entries["record"]))
-        tables = {name: pl.concat(list(self.ids(name)), how="diagonal") for name in VOCABULARIES}
+        tables = {name: self.ids(name) for name in VOCABULARIES}
         pool = tables["explanations"]
         said = CSR(np.append(starts, len(order)), entries["explanation"], np.ones(len(order), np.int32))
         return Triplets(
@@ -133,14 +129,13 @@ class Dataset:
             records=triplets.records,
             triplets=len(triplets),
             parts=parts,
-            vocabulary_parts=dict.fromkeys(VOCABULARIES, 1),
             vocabulary_digests={name: getattr(triplets, name).digest() for name in VOCABULARIES},
         )
         catalog = Catalog.of(triplets)
         named = {name: array for name, array in catalog.arrays().items() if name == "rating_range"}
         tables = catalog.tables()
         for name in VOCABULARIES:
-            store.write_table(f"{FOLDER}/{name}-00000", tables.pop(name))
+            store.write_table(f"{FOLDER}/{name}", tables.pop(name))
         people = catalog.people.arrays(catalog.item_explanations)
         people.pop("latest", None)  # parts have times
         for name, table in tables.items():

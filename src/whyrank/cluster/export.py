@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from whyrank import artifacts
 from whyrank.artifacts import Chunks
-from whyrank.cluster.dataset import FOLDER, Dataset, Side, relation
+from whyrank.cluster.dataset import FOLDER, VOCABULARIES, Dataset, Side, relation
 from whyrank.cluster.session import Cluster
-from whyrank.cluster.worker import ClusterState
+from whyrank.cluster.shard_worker import ClusterState
 from whyrank.data.csr import CSR
 from whyrank.data.people import latest_times, places
 from whyrank.models import Model
@@ -47,8 +45,8 @@ def write_model(cluster: Cluster, model: Model, data: Dataset, learned: Mapping[
         arrays["catalog.user_times"] = Chunks((data.triplets,), np.dtype(np.int64), moments)
     arrays |= {f"model.{name}": array for name, array in learned.items()}
     facts = model.facts(data.digest, data.vocabulary_digests)
-    with TemporaryDirectory(prefix=".ids-", dir=_existing(path.parent)) as folder:
-        return artifacts.save(path, "model", facts, arrays, _tables(data, Path(folder)))
+    tables = {name: data.store.scan_table(f"{FOLDER}/{name}") for name in (*VOCABULARIES, *(data.tables or ()))}
+    return artifacts.save(path, "model", facts, arrays, tables)
 
 
 def factors_of(model: FactorModel, data: Dataset, state: ClusterState) -> dict[str, Array]:
@@ -62,30 +60,9 @@ def factors_of(model: FactorModel, data: Dataset, state: ClusterState) -> dict[s
     return arrays
 
 
-def _existing(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 def _floats(shape: tuple[int, ...], state: ClusterState, table: str, columns: slice | int) -> Chunks:
     pieces = (state.part(table, number, shape[0])[:, columns] for number in range(state.machines))
     return Chunks(shape, np.dtype(np.float32), pieces)
-
-
-def _tables(data: Dataset, folder: Path) -> dict[str, pl.DataFrame | pl.LazyFrame]:
-    """Vocabularies: from one part as they are, of several through files beside the output."""
-    tables: dict[str, pl.DataFrame | pl.LazyFrame] = {}
-    for name, parts in data.vocabulary_parts.items():
-        files = []
-        for number, part in enumerate(data.ids(name)):
-            if parts == 1:
-                tables[name] = part
-            else:
-                files.append(folder / f"{name}-{number:05d}.arrow")
-                part.write_ipc(files[-1], compression="uncompressed")
-        if files:
-            tables[name] = pl.scan_ipc(files, glob=False)
-    return tables | {name: data.store.read_table(f"{FOLDER}/{name}") for name in data.tables or ()}
 
 
 def _people(cluster: Cluster, data: Dataset, timed: bool) -> dict[str, Array]:

@@ -12,9 +12,9 @@ from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.export import factors_of, write_model
 from whyrank.cluster.profile import fit_profile
 from whyrank.cluster.session import Cluster
+from whyrank.cluster.shard_worker import FactorJob
 from whyrank.cluster.store import Store
 from whyrank.cluster.training import train
-from whyrank.cluster.worker import Job
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ClusterError, ParameterError
 from whyrank.models import Model, parameters
@@ -74,11 +74,11 @@ def look(store: Store) -> tuple[str, str | None]:
     return __version__, (store.read_document(PROBE) or {}).get("note")
 
 
-def job_of(model: FactorModel, data: Dataset) -> Job:
+def job_of(model: FactorModel, data: Dataset) -> FactorJob:
     """What workers have to know of a fit."""
     tables, passes = model.tables(data), passes_of(model)  # type: ignore[arg-type]  # asks for sizes only
     shards = model.shards or default_shards(tables, passes, data.triplets)
-    return Job(data, tables, passes, replace(model.settings(), shards=shards))
+    return FactorJob(data, tables, passes, replace(model.settings(), shards=shards))
 
 
 def passes_of(model: FactorModel) -> tuple[Pass, ...]:

@@ -1,14 +1,14 @@
-"""A folder of Parquet files as a data set in parts, without any machine having all of it.
+"""A folder of Parquet files as a data set in parts, without any machine having all of its rows.
 
-Ids are cut by ranges of their sorted order, drawn from samples of every file: a range's machine merges and numbers its
-ids, and a range's first number is the count of those before it. So every id gets the number it would have if all were
-read here. Then rows, as numbers, go to the part of their user, become records there, and go on to that of their item.
+Ids are collected file by file and numbered by one machine, as if all were read here. Then rows, as numbers, go to the
+part of their user, become records there, and go on to that of their item.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,9 @@ from whyrank.data.problems import Problems
 from whyrank.data.ratings import ANY, Range, count_outside, count_scales, scale_of, warn_outside, within
 from whyrank.data.tables import Columns
 from whyrank.data.triplets import group_records, id_columns
-from whyrank.data.vocabulary import Vocabulary, feed_ids
+from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import DataError
 
-SAMPLES = 256  # ids of each kind of each file that say where ranges are cut
 KINDS = ("user", "item", "explanation")
 
 
@@ -42,10 +41,8 @@ def ingest(cluster: Cluster, folder: Path, store: Store, parts: int, columns: Co
     there = Dataset.load(store)
     if there is not None and store.read_document(f"{FOLDER}/source") == mark:
         return there
-    vocabularies, numbered = _number(cluster, files, columns, store, parts)
-    users, items, explanations = (sum(sizes) for sizes in vocabularies)
-    ranges = dict(zip(VOCABULARIES, map(len, vocabularies), strict=True))
-    data = Dataset(store, "", users, items, explanations, 0, 0, parts, ranges, {})
+    (users, items, explanations), numbered = _number(cluster, files, columns, store, parts)
+    data = Dataset(store, "", users, items, explanations, 0, 0, parts, {})
     data = _cut(cluster, data, numbered).save()
     store.write_document(f"{FOLDER}/source", mark)
     return data
@@ -61,100 +58,68 @@ def _mark(files: list[Path], columns: Columns | None, parts: int) -> dict[str, o
 
 def _number(
     cluster: Cluster, files: list[Path], columns: Columns | None, store: Store, parts: int
-) -> tuple[list[list[int]], list[list[Reference]]]:
-    """The sizes of the ranges of each vocabulary; and for every file its rows as numbers, by part of their user."""
-    samples = cluster.gather([cluster.submit(sample_ids, file, columns) for file in files])
-    counts = np.sum([sample[3] for sample in samples], axis=0)
+) -> tuple[list[int], list[list[Reference]]]:
+    """The sizes of the vocabularies; and for every file its rows as numbers, by part of their user."""
+    counts = np.sum(
+        cluster.gather([cluster.submit(file_ids, file, columns, store, place) for place, file in enumerate(files)]),
+        axis=0,
+    )
     scale = scale_of(counts)
     warn_outside(count_outside(counts, scale), scale, None)
-    cuts = [_cuts(pl.concat([sample[kind] for sample in samples]), parts) for kind in range(3)]
-    ranges = [len(cut) + 1 for cut in cuts]
-    pieces = [cluster.submit_many(sum(ranges), cut_ids, file, columns, cuts) for file in files]
-    starts, sizes, numbers = np.cumsum([0, *ranges]).tolist(), [], []
-    for kind, name in enumerate(VOCABULARIES):
-        merged = [
-            cluster.submit_many(1 + len(files), merge_ids, store, f"{FOLDER}/{name}-{place:05d}", *of_range)
-            for place, of_range in enumerate(zip(*(p[starts[kind] : starts[kind + 1]] for p in pieces), strict=True))
-        ]
-        sizes.append(cluster.gather([found[0] for found in merged]))
-        numbers.append([found[1:] for found in merged])
-    limits = bounds(sum(sizes[0]), parts)
-    offsets = [np.cumsum([0, *each])[:-1].tolist() for each in sizes]
-    rows = []
-    for place, file in enumerate(files):
-        own = [found[place] for of_kind in numbers for found in of_kind]
-        rows.append(cluster.submit_many(parts, number_rows, file, columns, scale, limits, offsets, *own))
-    return sizes, rows
+    sizes = cluster.gather([cluster.submit(merge_ids, store, name, len(files)) for name in VOCABULARIES])
+    limits = bounds(sizes[0], parts)
+    return sizes, [cluster.submit_many(parts, number_rows, file, columns, scale, limits, store) for file in files]
 
 
-def _cuts(sample: pl.Series, parts: int) -> list[str]:
-    """Ids at which ranges of about equal size start."""
-    ordered = sample.unique().sort()
-    places = np.linspace(0, len(ordered), parts + 1)[1:-1].astype(np.int64)
-    return list(dict.fromkeys(ordered.gather(places[places < len(ordered)]).to_list()))
-
-
-def _rows(file: Path, columns: Columns | None) -> tuple[pl.DataFrame, list[Vocabulary]]:
-    """A file's rows, and its own ids."""
+def _rows(file: Path, columns: Columns | None) -> pl.DataFrame:
     frame = read_rows(file, columns, Problems("raise"))
     if "record" in frame.columns:
         raise DataError("a cluster makes records of (user, item) pairs", path=file, expected="columns without record")
-    return frame, [Vocabulary.of(series, series.name) for series in id_columns(frame)]
+    return frame
 
 
-def sample_ids(file: Path, columns: Columns | None) -> list[Any]:
-    """Some ids of each kind, and on which scales the ratings are."""
-    frame, vocabularies = _rows(file, columns)
-    ratings = number_column(frame, "rating") if "rating" in frame.columns else np.empty(0)
-    places = [np.linspace(0, len(each) - 1, min(len(each), SAMPLES)).astype(np.int64) for each in vocabularies]
-    ids = [each.ids.gather(place) for each, place in zip(vocabularies, places, strict=True)]
-    return [*ids, count_scales(ratings)]
-
-
-def cut_ids(file: Path, columns: Columns | None, cuts: list[list[str]]) -> list[pl.DataFrame]:
-    """A file's ids by range, sorted; explanations with the first text that the file has for them."""
-    frame, vocabularies = _rows(file, columns)
-    found = []
-    for kind, (vocabulary, cut) in enumerate(zip(vocabularies, cuts, strict=True)):
-        table = pl.DataFrame({"id": vocabulary.ids})
-        if kind == 2 and "text" in frame.columns:
+def file_ids(file: Path, columns: Columns | None, store: Store, place: int) -> NDArray[np.int64]:
+    """Write a file's ids, explanations with the first text that it has for them; on which scales its ratings are."""
+    frame = _rows(file, columns)
+    for name, series in zip(VOCABULARIES, id_columns(frame), strict=True):
+        table = pl.DataFrame({"id": Vocabulary.of(series, series.name).ids})
+        if name == "explanations" and "text" in frame.columns:
             texts = frame.select(id=pl.col("explanation").cast(pl.String), text=pl.col("text").cast(pl.String))
-            texts = texts.drop_nulls().unique("id", keep="first", maintain_order=True)
-            table = table.join(texts, on="id", how="left", maintain_order="left")
-        places = vocabulary.ids.search_sorted(pl.Series(cut, dtype=pl.String), "left").to_list() if cut else []
-        limits = [0, *places, len(table)]
-        found += [table.slice(start, end - start) for start, end in pairwise(limits)]
-    return found
+            table = table.join(_first_texts(texts), on="id", how="left", maintain_order="left")
+        store.write_table(f"{FOLDER}/{name}-of-{place:05d}", table)
+    return count_scales(number_column(frame, "rating") if "rating" in frame.columns else np.empty(0))
 
 
-def merge_ids(store: Store, name: str, *pieces: pl.DataFrame) -> list[Any]:
-    """Write the ids of a range; how many there are, and for every file the places of its own among them."""
-    known = pl.concat(pieces, how="diagonal")
+def merge_ids(store: Store, name: str, files: int) -> int:
+    """Write a vocabulary: the ids of all files; how many there are."""
+    known = pl.concat([store.read_table(f"{FOLDER}/{name}-of-{place:05d}") for place in range(files)], how="diagonal")
     table = known.select(pl.col("id").unique().sort())
     if "text" in known.columns:
-        texts = known.drop_nulls().unique("id", keep="first", maintain_order=True)
-        joined = table.join(texts, on="id", how="left", maintain_order="left")
+        joined = table.join(_first_texts(known), on="id", how="left", maintain_order="left")
         table = joined.with_columns(text=pl.coalesce("text", "id"))
-    store.write_table(name, table)
-    vocabulary = Vocabulary(table["id"])
-    return [len(table), *(vocabulary.numbers(piece["id"]) for piece in pieces)]
+    store.write_table(f"{FOLDER}/{name}", table)
+    return len(table)
+
+
+def _first_texts(texts: pl.DataFrame) -> pl.DataFrame:
+    return texts.drop_nulls().unique("id", keep="first", maintain_order=True)
+
+
+@lru_cache(len(VOCABULARIES))
+def vocabulary_of(store: Store, name: str) -> Vocabulary:
+    """A worker that numbers several files reads the ids once."""
+    return Vocabulary(store.read_table(f"{FOLDER}/{name}")["id"])
 
 
 def number_rows(
-    file: Path,
-    columns: Columns | None,
-    scale: Range | None,
-    limits: list[int],
-    offsets: list[list[int]],
-    *numbers: NDArray[np.int32],
+    file: Path, columns: Columns | None, scale: Range | None, limits: list[int], store: Store
 ) -> list[pl.DataFrame] | pl.DataFrame:
     """A file's rows with numbers for ids, by the part of their user."""
-    frame, vocabularies = _rows(file, columns)
-    given = iter(numbers)
-    rows = {}
-    for kind, vocabulary, of_kind in zip(KINDS, vocabularies, offsets, strict=True):
-        mine = np.concatenate([next(given) + np.int32(offset) for offset in of_kind])
-        rows[kind] = pl.Series(mine[vocabulary.numbers(frame[kind].cast(pl.String))], dtype=pl.Int32)
+    frame = _rows(file, columns)
+    rows = {
+        kind: pl.Series(vocabulary_of(store, name).numbers(frame[kind].cast(pl.String)), dtype=pl.Int32)
+        for kind, name in zip(KINDS, VOCABULARIES, strict=True)
+    }
     if "rating" in frame.columns:
         rows["rating"] = pl.Series(within(number_column(frame, "rating"), scale))
     if "time" in frame.columns:
@@ -280,11 +245,7 @@ def holders(data: Dataset, side: Any, part: int) -> NDArray[np.int64]:
 
 
 def vocabulary_digest(data: Dataset, vocabulary: str, column: str = "id") -> str:
-    """As `Vocabulary.digest`, range after range."""
-    hasher = hashlib.sha256()
-    for table in data.ids(vocabulary):
-        feed_ids(hasher, table[column])
-    return hasher.hexdigest()
+    return Vocabulary(data.ids(vocabulary)[column]).digest()
 
 
 def digest(data: Dataset) -> str:
@@ -313,6 +274,6 @@ def digest(data: Dataset) -> str:
             feed(lambda records, name=name: records.get(name, np.empty(0)))  # type: ignore[misc]
         else:
             hasher.update(b"-")
-    has_text = "text" in next(data.ids("explanations")).columns
+    has_text = "text" in data.ids("explanations").columns
     hasher.update(vocabulary_digest(data, "explanations", "text").encode() if has_text else b"-")
     return hasher.hexdigest()

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from whyrank.cluster.dataset import Dataset, rows_of, stacked
 from whyrank.cluster.positives import Columns, kind_of
 from whyrank.cluster.session import Cluster
+from whyrank.cluster.shard_worker import FactorJob
 from whyrank.cluster.store import Arrays
-from whyrank.cluster.worker import Job
 from whyrank.data.csr import CSR
 from whyrank.training.loss import Sample, SampleLoss, chosen_triplets, key_of_pass, negatives_of
 from whyrank.training.storage import Storage
@@ -24,7 +24,7 @@ Floats = NDArray[np.float32]
 class ClusterLoss:
     """What `SampleLoss` says here, if records lie user by user, as they do unless files number them otherwise."""
 
-    def __init__(self, cluster: Cluster, job: Job) -> None:
+    def __init__(self, cluster: Cluster, job: FactorJob) -> None:
         parts = range(job.data.parts)
         sizes = cluster.gather([cluster.submit(triplets_of, job.data, part) for part in parts])
         self.cluster, self.job, self.starts = cluster, job, np.cumsum([0, *sizes]).tolist()

@@ -34,7 +34,7 @@ class Peers:
     def __init__(self, me: int, host: str, secret: bytes) -> None:
         self.me, self.secret, self.sent_bytes = me, secret, 0
         self._listener = Listener((host, 0), "AF_INET", backlog=64, authkey=secret)
-        self.address: Address = self._listener.address  # type: ignore[assignment]
+        self.address: Address = self._listener.address
         self._sockets: dict[int, socket.socket] = {}
         self._outgoing: dict[int, queue.SimpleQueue[tuple[Tag, NDArray[np.float32]] | None]] = {}
         self._arrived: dict[tuple[int, Tag], NDArray[np.float32]] = {}
@@ -45,7 +45,7 @@ class Peers:
         """Connect to all machines: to those before this one from here, the others come."""
         for peer, address in enumerate(addresses[: self.me]):
             try:
-                connection = Client(tuple(address), "AF_INET", authkey=self.secret)
+                connection = Client((str(address[0]), int(address[1])), "AF_INET", authkey=self.secret)
                 connection.send_bytes(struct.pack("<i", self.me))
             except (OSError, EOFError, AuthenticationError) as error:
                 raise Lost(f"machine {peer} does not answer at {address} ({error})") from None
@@ -86,10 +86,8 @@ class Peers:
             try:
                 connection = self._listener.accept()
                 (peer,) = struct.unpack("<i", connection.recv_bytes(4))
-            except (AuthenticationError, EOFError, struct.error):
-                continue  # somebody else
-            except OSError:
-                return  # closed
+            except (AuthenticationError, EOFError, OSError, struct.error):
+                continue  # somebody else, or this listener was closed
             self._add(peer, connection)
 
     def _add(self, peer: int, connection: Connection) -> None:
@@ -123,7 +121,7 @@ class Peers:
                 if array.size:
                     _fill(source, array.data.cast("B"))
                 with self._changed:
-                    self._arrived[peer, tuple(tag)] = array  # type: ignore[index]
+                    self._arrived[peer, tuple(tag)] = array
                     self._changed.notify_all()
         except (OSError, EOFError) as error:
             self._lose(f"machine {peer} is gone ({error})")

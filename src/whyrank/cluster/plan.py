@@ -1,34 +1,46 @@
-"""What a fit will cost, before it starts: time, memory and bytes moved, from measured constants.
+"""What a fit will cost, before it starts: time, memory and bytes moved.
 
-`benchmarks/ray_speed.py` measures the constants; docs/ray.md says on which machine.
+The constants were measured on one machine (docs/ray.md). A short probe compares this machine with that one, and all
+times are scaled by what it finds.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+
+import numpy as np
 
 from whyrank.cluster.fit import passes_of
+from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
 from whyrank.models import BPER, COUNTS, BPERPlus, Model, Profile, ProfileJ
 from whyrank.models.counts import SAMPLE as CHECKED
 from whyrank.models.factors import FactorModel
 from whyrank.models.neighbours import RICF, RUCF
 from whyrank.models.profile import PENALTIES, comparison_steps
-from whyrank.training import Run
-from whyrank.training.passes import Pass, Table
+from whyrank.thread_pool import ThreadPool
+from whyrank.training import FactorSettings, PairwisePass, Run, Storage, Table
+from whyrank.training.blocks import BlockSolver
+from whyrank.training.passes import Pass
 from whyrank.training.shards import default_shards
 from whyrank.training.softmax import FULL, MOST_PARTS, SoftmaxSettings
 from whyrank.training.storage import LANES, blocks_of
 
-UPDATES = {1: 11.5e6, 2: 5.8e6}  # pair updates a second and core, 20 factors, one process; in two- and three-way passes
-SORTED = 10.8e6  # positives a second and core that find their way into blocks on a cluster
-COPIED = 1.33e9  # bytes a second and core that a task takes in, copies and hands on
-TASK = 1.10e-3  # seconds that one driver needs for each task
+# Seconds of a core for an update with 20 factors, sorting included: of two- and of three-way passes, each with tables
+# that fit a cache (3 MB) and with tables that do not (60 MB or more).
+UPDATE = {1: (63e-9, 66e-9), 2: (87e-9, 147e-9)}
+SMALL, LARGE = 3e6, 60e6
+PROBE = 0.0112  # seconds of `probe` on the machine of these figures
+HANDED = 0.8e9  # bytes a second of columns that a machine sends and takes in beside its updates
+EPOCH = 4e-3  # seconds until all machines know that an epoch begins, and the driver that it has ended
 NETWORK = 1.0e9  # bytes a second into each machine: 10 Gbit/s, not measured
-POSITIVE = {1: 20, 2: 28}  # bytes of a positive: row, column, what the row knows; in passes with so many columns
+POSITIVE = {1: 28, 2: 40}  # bytes of a positive with what its row knows, and sorted; passes with so many columns
+SHARED = 0.53  # of a softmax step: what machines share of it; the rest is done by each
 REFERENCE_FACTORS = 20
 # Profile, seconds of a core: an entry of a record's profiles and a score of the pool, each alone and per factor; a row
 # of the tables that a step looks at, and a factor of a row that it changes.
@@ -74,8 +86,7 @@ class DataSizes:
 class Plan:
     """Seconds and bytes of all epochs here; of one epoch on a cluster, where the model has one; and what limits both.
 
-    Tasks hand on every shard they change: `handed_bytes`, which stay on their machine where they can. `moved_bytes` go
-    over the network.
+    `moved_bytes` go from machine to machine in an epoch. `assumed` is what was not measured here.
     """
 
     model: str
@@ -89,27 +100,26 @@ class Plan:
     on_cluster: bool = False
     shards: int | None = None
     machine_bytes: int = 0
-    tasks: int = 0
-    handed_bytes: int = 0
     moved_bytes: int = 0
     update_seconds: float = 0.0
-    copy_seconds: float = 0.0
-    driver_seconds: float = 0.0
+    hand_on_seconds: float = 0.0
     network_seconds: float = 0.0
+    assumed: list[str] = field(default_factory=list)
 
     @property
     def epoch_seconds(self) -> float:
-        """Tasks are sent out and shards travel while others run, so the slowest of the three decides."""
-        return max(self.update_seconds + self.copy_seconds, self.driver_seconds, self.network_seconds)
+        """Columns travel while others are worked on, so the slower of the two decides."""
+        return self.on_cluster * (max(self.update_seconds + self.hand_on_seconds, self.network_seconds) + EPOCH)
 
     @property
     def bottleneck(self) -> str:
         if not self.on_cluster:
             return ONE_MACHINE
         shares = {
-            "updates" if self.update_seconds > self.copy_seconds else "copies": self.update_seconds + self.copy_seconds,
-            "one driver that sends out the tasks": self.driver_seconds,
+            "updates": self.update_seconds,
+            "handing columns on": self.hand_on_seconds,
             "the network": self.network_seconds,
+            "the driver's call": EPOCH,
         }
         return max(shares, key=lambda name: shares[name])
 
@@ -123,36 +133,58 @@ class Plan:
         """For people."""
         machines, cores, epochs = (f"{count} {name}{'s' * (count != 1)}" for count, name in self._counted())
         lines = [
-            f"{self.model}, {epochs}; an estimate from what one machine was measured to do",
+            f"{self.model}, {epochs}; an estimate",
             f"here, {cores}: {_time(self.here_seconds)}, {_bytes(self.here_bytes)} of memory",
             f"  what takes longest: {self.here_limit}",
             f"tables: {_bytes(self.table_bytes)}",
         ]
-        if not self.on_cluster:
-            return "\n".join([*lines, f"Ray: {ONE_MACHINE}"])
-        shards = f", {self.shards} shards" if self.shards else ""
-        there = [
-            f"Ray, {machines} of {cores}{shards}: "
-            f"{_time(self.epoch_seconds * self.epochs)} ({_time(self.epoch_seconds)} an epoch), "
-            f"{_bytes(self.machine_bytes)} of memory a machine",
-            f"  an epoch: updates and sorting {_time(self.update_seconds)}, "
-            f"{_bytes(self.handed_bytes)} handed from task to task {_time(self.copy_seconds)}, "
-            f"{self.tasks:,} tasks sent {_time(self.driver_seconds)}, "
-            f"{_bytes(self.moved_bytes)} over the network {_time(self.network_seconds)}",
-            f"  what takes longest: {self.bottleneck}",
-        ]
-        return "\n".join([*lines, *there])
+        if self.on_cluster:
+            shards = f", {self.shards} shards" if self.shards else ""
+            lines += [
+                f"Ray, {machines} of {cores}{shards}: "
+                f"{_time(self.epoch_seconds * self.epochs)} ({_time(self.epoch_seconds)} an epoch), "
+                f"{_bytes(self.machine_bytes)} of memory a machine",
+                f"  an epoch: updates {_time(self.update_seconds)}, handing columns on {_time(self.hand_on_seconds)}, "
+                f"{_bytes(self.moved_bytes)} over the network {_time(self.network_seconds)}",
+                f"  what takes longest: {self.bottleneck}",
+            ]
+        else:
+            lines.append(f"Ray: {ONE_MACHINE}")
+        return "\n".join([*lines, *(f"assumed: {each}" for each in self.assumed)])
+
+
+@cache
+def slower() -> float:
+    """How many times as long this machine takes as the one of the figures, by processor time of a small epoch."""
+    rng, rows, columns, count = np.random.default_rng(0), 20_000, 5_000, 200_000
+    row, column = np.sort(rng.integers(0, rows, count, np.int32)), rng.integers(0, columns, count, np.int32)
+    one = PairwisePass("row", "column", row, column, CSR.from_pairs(row, column, rows, columns))
+    tables = {"row": Table(rows, REFERENCE_FACTORS), "column": Table(columns, REFERENCE_FACTORS, bias=True)}
+    times = []
+    with ThreadPool(1) as threads:
+        solver = BlockSolver(Storage.started(tables, 0, 0.1), (one,), FactorSettings(shards=4), threads)
+        for number in range(1, 7):
+            begin = time.thread_time()
+            solver.epoch(number)
+            times.append(time.thread_time() - begin)
+    return min(times[1:]) / PROBE
 
 
 def plan_fit(model: Model, data: Triplets | DataSizes, machines: int = 1, cores: int | None = None) -> Plan:
-    """An estimate for any model."""
+    """An estimate for any model, on machines like this one."""
     sizes = data if isinstance(data, DataSizes) else DataSizes.of(data)
     cores = cores or os.cpu_count() or 1
     if isinstance(model, FactorModel):
-        return _engine(model, sizes, machines, cores)
-    if isinstance(model, Profile):
-        return _profile(model, sizes, machines, cores)
-    return _others(model, sizes, machines, cores)
+        planned = _engine(model, sizes, machines, cores)
+    elif isinstance(model, Profile):
+        planned = _profile(model, sizes, machines, cores)
+    else:
+        planned = _others(model, sizes, machines, cores)
+    scaled = {name: getattr(planned, name) * slower() for name in ("here_seconds", "update_seconds", "hand_on_seconds")}
+    about = [f"every core is like one of this machine ({1 / slower():.2f} times as fast as where it was measured)"]
+    if planned.on_cluster and machines > 1:
+        about.append(f"{_bytes(NETWORK)} a second into each machine")
+    return replace(planned, **scaled, assumed=about)
 
 
 def _engine(model: FactorModel, sizes: DataSizes, machines: int, cores: int) -> Plan:
@@ -161,46 +193,55 @@ def _engine(model: FactorModel, sizes: DataSizes, machines: int, cores: int) -> 
     positives = sizes.triplets if model.epoch_unit == "triplets" else sizes.records
     row = 4 * LANES * len(blocks_of(model.factors))
     table_bytes = sum(table.rows for table in tables.values()) * row
-    seconds = sum(_seconds(one, positives, model.factors) for one in passes)
-    sorting = sum(positives / SORTED for _ in passes)
-    tasks, moved, handed = 3 * shards * len(tables), table_bytes, 2 * table_bytes  # out, in, and a look at the loss
-    for one in passes:
-        strata = shards ** len(one.column_tables)
-        traffic = positives * POSITIVE[len(one.column_tables)]
-        tasks += shards + shards * strata
-        moved += strata * sum(tables[name].rows for name in one.tables[1:]) * row
-        handed += 2 * traffic + strata * sum(tables[name].rows for name in one.tables) * row
-    busy = min(machines * cores, shards * _at_once(passes))
-    moved_over_wire = moved * (machines - 1) / machines
-    held = table_bytes * 2 + len(passes) * positives * POSITIVE[2] * 2
-    here = min(cores, shards * _at_once(passes)) if model.solver == "blocks" else 1
+    seconds = positives * sum(_update_seconds(one, model.factors, table_bytes) for one in passes)
+    used = min(machines, shards)
+    moved = int(moved_rows(passes, {name: table.rows for name, table in tables.items()}, shards, used) * row)
+    travel = {name for one in passes for name in one.tables[1:]}
+    whole = sum(tables[name].rows for name in travel) * row
+    held = sum(sizes.triplets * POSITIVE[len(one.column_tables)] for one in passes)
+    busy, here = min(used * cores, shards * _at_once(passes)), min(cores, shards * _at_once(passes))
+    here = here if model.solver == "blocks" else 1
     return Plan(
         model=model.id,
         epochs=model.epochs,
         machines=machines,
         cores=cores,
         here_seconds=seconds / here * model.epochs,
-        here_bytes=table_bytes + len(passes) * sizes.triplets * 40,
+        here_bytes=table_bytes + held,
         here_limit="updates" if here == cores else f"updates, by {here} of the cores",
         table_bytes=table_bytes,
         on_cluster=model.solver == "blocks",
         shards=shards,
-        machine_bytes=int(held / machines),
-        tasks=tasks,
-        handed_bytes=handed,
-        moved_bytes=int(moved_over_wire),
-        update_seconds=(seconds + sorting) / busy,
-        copy_seconds=handed / COPIED / busy,
-        driver_seconds=tasks * TASK,
-        network_seconds=moved_over_wire / machines / NETWORK,
+        machine_bytes=whole + (table_bytes - whole + held) // used,
+        moved_bytes=moved,
+        update_seconds=seconds / busy,
+        hand_on_seconds=moved / used / HANDED,
+        network_seconds=moved / used / NETWORK,
     )
 
 
-def _profile(model: Profile, sizes: DataSizes, machines: int, cores: int) -> Plan:
-    """The stages in turn; epochs that validation may save are not saved here.
+def moved_rows(passes: tuple[Pass, ...], rows: Mapping[str, int], shards: int, machines: int) -> float:
+    """Rows that go from machine to machine in an epoch.
 
-    On a cluster one machine learns, and an epoch is a task that reads a state and writes the next one.
+    Every machine hands on a shard of a column table when its offset changes; and at the start of a pass rows go to
+    where it needs them, which is another machine for all but one of `machines`.
     """
+    if machines == 1:
+        return 0.0
+    travel, total = {name for one in passes for name in one.tables[1:]}, 0.0
+    for one in passes:
+        columns = len(one.column_tables)
+        for place, name in enumerate(one.tables):
+            if name in travel:
+                total += rows[name] * (machines - 1) / machines
+            if place:
+                changes = shards ** min(place, columns) - 1
+                total += changes * machines * rows[name] / shards
+    return total
+
+
+def _profile(model: Profile, sizes: DataSizes, machines: int, cores: int) -> Plan:
+    """The stages in turn; epochs that validation may save are not saved here."""
     settings = model.settings(sizes.records, Run())
     steps = math.ceil(sizes.records / settings.batch)
     per_epoch = _softmax_seconds(sizes, settings, sizes.explanations, sizes.entries)
@@ -209,14 +250,16 @@ def _profile(model: Profile, sizes: DataSizes, machines: int, cores: int) -> Pla
     epochs = again * model.epochs + len(PENALTIES) - 1
     seconds = (again * model.epochs + (len(PENALTIES) - 1) * compared) * per_epoch
     rows = 4 * model.factors * sizes.explanations
+    swapped = _swapped(sizes, settings, sizes.explanations) * epochs
     if isinstance(model, ProfileJ):
         settings, seen = model.item_settings(sizes.records, Run()), sizes.records / max(sizes.users, 1)
         seconds += again * model.item_epochs * _softmax_seconds(sizes, settings, sizes.items, seen)
+        swapped += again * model.item_epochs * _swapped(sizes, settings, sizes.items)
         epochs, rows = epochs + again * model.item_epochs, rows + 2 * settings.factors * sizes.items
-    table_bytes, threads = 4 * rows, min(cores, MOST_PARTS)
+    table_bytes, threads, used = 4 * rows, min(cores, MOST_PARTS), min(machines, MOST_PARTS)
     here_bytes = TABLES * table_bytes + sizes.triplets * REMEMBERED
-    handed = 2 * TABLES * table_bytes
-    moved = handed if machines > 1 else 0
+    moved = int(swapped / epochs * (used - 1))
+    busy = min(used * threads, MOST_PARTS)
     return Plan(
         model=model.id,
         epochs=epochs,
@@ -228,14 +271,17 @@ def _profile(model: Profile, sizes: DataSizes, machines: int, cores: int) -> Pla
         table_bytes=table_bytes,
         on_cluster=True,
         machine_bytes=here_bytes,
-        tasks=1,
-        handed_bytes=handed,
         moved_bytes=moved,
-        update_seconds=seconds / threads / epochs,
-        copy_seconds=handed / COPIED,
-        driver_seconds=TASK,
-        network_seconds=moved / NETWORK,
+        update_seconds=seconds / epochs * (SHARED / busy + (1 - SHARED) / threads),
+        hand_on_seconds=moved / used / HANDED,
+        network_seconds=moved / used / NETWORK,
     )
+
+
+def _swapped(sizes: DataSizes, settings: SoftmaxSettings, pool: int) -> float:
+    """Bytes of an epoch that each machine but one must have from others: profiles, their gradients, some masses."""
+    columns = pool if pool <= FULL else settings.sample
+    return 4.0 * sizes.records * (4 * settings.factors + columns / 2)
 
 
 def _softmax_seconds(sizes: DataSizes, settings: SoftmaxSettings, pool: int, entries: float) -> float:
@@ -285,9 +331,11 @@ def _tables(model: FactorModel, sizes: DataSizes) -> Mapping[str, Table]:
     return {name: Table(counts.get(name, sizes.explanations), model.factors) for name in model.layout}
 
 
-def _seconds(one: Pass, positives: int, factors: int) -> float:
-    """Of one core for one pass."""
-    return positives / UPDATES[len(one.column_tables)] * (0.5 + 0.5 * factors / REFERENCE_FACTORS)
+def _update_seconds(one: Pass, factors: int, table_bytes: int) -> float:
+    """Of one core for one update of a pass."""
+    small, large = UPDATE[len(one.column_tables)]
+    share = np.clip(math.log(max(table_bytes, 1) / SMALL) / math.log(LARGE / SMALL), 0, 1)
+    return float(small + share * (large - small)) * (0.5 + 0.5 * factors / REFERENCE_FACTORS)
 
 
 def _at_once(passes: tuple[Pass, ...]) -> int:

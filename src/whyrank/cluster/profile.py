@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.export import write_model
+from whyrank.cluster.fit_workers import FitWorkers, InStore
 from whyrank.cluster.peers import Address, Peers, PeersTeam
 from whyrank.cluster.session import Cluster, here, retried
 from whyrank.cluster.store import Arrays, Store
-from whyrank.cluster.workers import InStore, Workers
 from whyrank.errors import ArtifactError
 from whyrank.experiments.cache import digest
 from whyrank.models import model_class
@@ -133,7 +133,7 @@ class StageTrainer(Trainer):
     """A training by all machines; its states are in the store, and named by a manifest."""
 
     def __init__(
-        self, workers: Workers, job: ProfileJob, name: str, found: Found | None, manifest: dict[str, Any]
+        self, workers: FitWorkers, job: ProfileJob, name: str, found: Found | None, manifest: dict[str, Any]
     ) -> None:
         self.workers, self.job, self.name, self.earlier, self.manifest = workers, job, name, found, manifest
         model = job.new_model()
@@ -199,7 +199,7 @@ class StageTrainer(Trainer):
             self.job.store.remove(f"{before}.safetensors")
 
 
-def assemble(workers: Workers, job: ProfileJob) -> None:
+def assemble(workers: FitWorkers, job: ProfileJob) -> None:
     """A worker on every machine of the cluster as it is now; a step has no more parts than some."""
     workers.start(workers.cluster.machines(workers.threads or 1)[:MOST_PARTS], ProfileWorker, job)
 
@@ -221,7 +221,7 @@ def fit_profile(
     }
     if manifest["mark"] != job.mark:
         raise ArtifactError(f"{data.store.url}: belongs to other data or settings; remove it or leave out --resume")
-    workers = Workers(cluster, run.threads)
+    workers = FitWorkers(cluster, run.threads)
     try:
         for stage in model.stages:
             found = None

@@ -55,6 +55,13 @@ class Store:
     def read_table(self, name: str) -> pl.DataFrame:
         return pl.read_ipc(io.BytesIO(self._get(f"{name}.arrow")))
 
+    def scan_table(self, name: str) -> pl.DataFrame | pl.LazyFrame:
+        """A table that is not read before it is used, where the store is a folder."""
+        system, root = self._place
+        if "file" in system.protocol:
+            return pl.scan_ipc(f"{root}/{name}.arrow", glob=False)
+        return self.read_table(name)
+
     def write_document(self, name: str, document: Mapping[str, object]) -> None:
         self._put(f"{name}.json", (json.dumps(document, indent=1, sort_keys=True) + "\n").encode())
 

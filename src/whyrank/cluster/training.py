@@ -9,10 +9,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from whyrank.cluster.fit_workers import FitWorkers, InStore
 from whyrank.cluster.loss import ClusterLoss
 from whyrank.cluster.session import Cluster, Machine
-from whyrank.cluster.worker import ClusterState, Job, Worker
-from whyrank.cluster.workers import InStore, Workers
+from whyrank.cluster.shard_worker import ClusterState, FactorJob, ShardWorker
 from whyrank.errors import ArtifactError
 from whyrank.training import Run
 from whyrank.training.checkpoint import Arrays, fingerprint, require_reachable
@@ -23,7 +23,7 @@ MANIFEST = "manifest"
 Done = TypeVar("Done")
 
 
-def train(cluster: Cluster, job: Job, run: Run) -> ClusterState:
+def train(cluster: Cluster, job: FactorJob, run: Run) -> ClusterState:
     """Learn the tables as one machine does; the state after the last epoch is in the data's store.
 
     Every `checkpoint_seconds`, and at the end, all tables are written and then named by a manifest. `run.resume` goes
@@ -47,8 +47,8 @@ def owners_of(machines: list[Machine], threads: int | None, shards: int) -> NDAr
 class ClusterTrainer(Trainer):
     """Learns tables that are on other machines; after a loss all begin again from the last state in the store."""
 
-    def __init__(self, cluster: Cluster, job: Job, run: Run) -> None:
-        self.workers, self.job, self.threads = Workers(cluster, run.threads), job, run.threads
+    def __init__(self, cluster: Cluster, job: FactorJob, run: Run) -> None:
+        self.workers, self.job, self.threads = FitWorkers(cluster, run.threads), job, run.threads
         self.store, self.of, self.done, self.updates = job.data.store, job.settings.epochs, 0, 0
         tables = {name: (table.rows, table.factors, table.bias) for name, table in job.tables.items()}
         self.mark = fingerprint(job.settings.decides(), job.data.digest, tables)
@@ -92,9 +92,9 @@ class ClusterTrainer(Trainer):
     def _assemble(self) -> None:
         """A worker on every machine of the cluster as it is now, with the state that the manifest names."""
         machines = self.workers.cluster.machines(self.threads or 1)
-        owners = owners_of(machines, self.threads, self.job.shards)
-        taken, owners = np.unique(owners, return_inverse=True)  # with few shards not every machine has one
-        self.workers.start([machines[number] for number in taken.tolist()], Worker, self.job)
+        # With few shards not every machine has one.
+        taken, owners = np.unique(owners_of(machines, self.threads, self.job.shards), return_inverse=True)
+        self.workers.start([machines[number] for number in taken.tolist()], ShardWorker, self.job)
         self.workers.all("prepare", owners.astype(np.int16), self.loss.rows if self.loss else {})
         self._take_up()
 

@@ -69,37 +69,3 @@ def sort_into_blocks(
             block_rows[place] = rows[entry]
             block_columns[place] = entry if three_way else columns[entry]
     return offsets, block_rows, block_columns
-
-
-# What a machine needs that has some shards only.
-
-
-@kernel
-def locate(
-    rows: NDArray[np.int32], order: NDArray[np.int32], size: int, total: int, shards: int
-) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """The shard of each of some rows and its place there; `order` holds the place of every group among all."""
-    count = len(order)
-    short = count * size - total  # what the table's last group lacks
-    gap = int(order[count - 1]) if short else count
-    shard_of, place_in = np.empty(len(rows), np.uint8), np.empty(len(rows), np.int32)
-    for k in range(len(rows)):
-        place = int(order[rows[k] // size])
-        shard = ((place + 1) * shards - 1) // count
-        first = count * shard // shards
-        inside = (place - first) * size + int(rows[k]) % size
-        if first <= gap < place:
-            inside -= short
-        shard_of[k], place_in[k] = shard, inside
-    return shard_of, place_in
-
-
-@kernel
-def run_positions(rows: NDArray[np.int32], starts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where entries with their rows side by side go, if those of row r go to starts[r] and on."""
-    positions = np.empty(len(rows), np.int64)
-    at = np.int64(0)
-    for k in range(len(rows)):
-        at = starts[rows[k]] if k == 0 or rows[k] != rows[k - 1] else at + 1
-        positions[k] = at
-    return positions

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,10 +19,10 @@ from whyrank.data.compressed import EXPANSION
 from whyrank.data.problems import OnError, Problems
 from whyrank.data.ratings import Range, checked_range, warn_outside
 from whyrank.errors import DataError, ParameterError
-from whyrank.mining.groups import Pairs, Wordings, count_wordings, find_pairs, group, promising
+from whyrank.mining.groups import Wordings, count_wordings, find_pairs, group, promising
 from whyrank.mining.mined import Mined
 from whyrank.mining.pool import build
-from whyrank.mining.report import Rare, Report, rare_wordings
+from whyrank.mining.report import Report
 from whyrank.mining.reviews import Reading, Sources, read_reviews
 from whyrank.mining.rules import MiningRules
 from whyrank.mining.sentences import CAUSES, KEPT, Cut, Cutter, Spool, normalize
@@ -111,25 +110,12 @@ def cut_reviews(
             finish()
 
 
-class Before(NamedTuple):
-    """What was found before the spool was filled: wordings that are left out of it, and near-duplicates, by key."""
-
-    rare: list[Rare]
-    left: NDArray[np.uint64]
-    right: NDArray[np.uint64]
-
-    def pairs(self, wordings: Wordings) -> Pairs:
-        both = np.isin(self.left, wordings.keys) & np.isin(self.right, wordings.keys)
-        return Pairs(*(np.searchsorted(wordings.keys, keys[both]) for keys in (self.left, self.right)))
-
-
 def find_wordings(
     spool: Spool,
     cutter: Cutter,
     known: pl.DataFrame | None,
     report: Report,
     tell: Progress,
-    before: Before | None = None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The mentions (wording, sentence, user, item, rating, time) of wordings worth keeping, and the wordings.
 
@@ -140,7 +126,7 @@ def find_wordings(
     tell("counting sentences", 0, None)
     wordings = count_wordings(spool)
     tell("finding near-duplicates", 0, None)
-    pairs = before.pairs(wordings) if before else find_pairs(spool, cutter, wordings)
+    pairs = find_pairs(spool, cutter, wordings)
     earlier = known_wordings(spool, wordings, known)
     extra = earlier["weight"].fill_null(0).to_numpy()
     kept = promising(wordings.counts + extra, pairs, rules.min_count)
@@ -148,7 +134,7 @@ def find_wordings(
     wordings = wordings._replace(counts=count_records(spool, wordings, sentences, wording))
     weights = wordings.counts + extra
     kept &= promising(weights, pairs, rules.min_count)
-    report.add_rare([rare_wordings(spool, wordings, kept), *(before.rare if before else [])])
+    report.add_rare(spool, wordings, kept)
     stays, place = kept[wording], np.cumsum(kept) - 1
     sentences, wording = sentences[stays], place[wording[stays]]
     pairs, wordings, earlier = pairs.among(kept), wordings.take(kept), earlier.filter(pl.Series(kept))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -45,24 +43,6 @@ MEANING = {
 }
 
 
-class Rare(NamedTuple):
-    """Wordings that cannot reach `min_count`; the most frequent ones, by key, are the examples."""
-
-    sentences: int
-    wordings: int
-    most: int
-    examples: list[tuple[int, str]]
-
-
-def rare_wordings(spool: Spool, wordings: Wordings, kept: NDArray[np.bool_]) -> Rare:
-    """What is not kept of some wordings."""
-    most = int(wordings.counts[~kept].max(initial=0))
-    often = np.flatnonzero(~kept & (wordings.counts == most))[:SHOWN]
-    texts = spool.texts(wordings.first[often]).to_list()
-    examples = list(zip(wordings.keys[often].tolist(), texts, strict=True))
-    return Rare(int(wordings.counts[~kept].sum()), int((~kept).sum()), most, examples)
-
-
 @dataclass
 class Report:
     """Counts by rule, in the order of `MEANING`; `rows` is the report as plain data."""
@@ -79,12 +59,12 @@ class Report:
     def add_examples(self, examples: dict[str, list[str]]) -> None:
         self.examples |= {rule: shown[:SHOWN] for rule, shown in examples.items()}
 
-    def add_rare(self, found: Sequence[Rare]) -> None:
-        self.dropped["rare"] = sum(each.sentences for each in found)
-        self.wordings["rare"] = sum(each.wordings for each in found)
-        most = max(each.most for each in found)
-        often = sorted(example for each in found if each.most == most for example in each.examples)
-        self.examples["rare"] = [text for _, text in often[:SHOWN]]
+    def add_rare(self, spool: Spool, wordings: Wordings, kept: NDArray[np.bool_]) -> None:
+        """Wordings that cannot reach `min_count`; the most frequent ones, by key, are the examples."""
+        most = int(wordings.counts[~kept].max(initial=0))
+        often = np.flatnonzero(~kept & (wordings.counts == most))[:SHOWN]
+        self.dropped["rare"], self.wordings["rare"] = int(wordings.counts[~kept].sum()), int((~kept).sum())
+        self.examples["rare"] = spool.texts(wordings.first[often]).to_list()
 
     def add_wordings(self, rule: str, dropped: pl.DataFrame) -> None:
         """Wordings (columns count, text) that a rule dropped; the most frequent ones are the examples."""

@@ -26,7 +26,7 @@ STARTED = 1 << 16  # rows that are started together
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class FactorJob:
     """What is trained, from what and how; `settings` name the number of shards."""
 
     data: Dataset
@@ -66,10 +66,10 @@ class ClusterState:
         return values
 
 
-class Worker:
+class ShardWorker:
     """The row shards of machine `me`. Of tables whose rows never travel it has only its own rows."""
 
-    def __init__(self, job: Job, me: int, host: str, secret: bytes, threads: int) -> None:
+    def __init__(self, job: FactorJob, me: int, host: str, secret: bytes, threads: int) -> None:
         self.job, self.me, self.peers, self.threads = job, me, Peers(me, host, secret), ThreadPool(threads)
         self.rows: dict[str, Ints] = {}  # of which tables only some rows are here, and which
 
@@ -91,7 +91,7 @@ class Worker:
             for number, (name, table) in enumerate(job.tables.items())
             if any(name == one.tables[0] for one in job.passes)
         }
-        mine = np.flatnonzero(owners == self.me)
+        mine = np.flatnonzero(owners == self.me).tolist()
         self.rows = {n: np.concatenate([cut.pool(a) for a in mine]) for n, cut in cuts.items() if n not in travels}
         sizes = {name: len(self.rows.get(name, range(table.rows))) for name, table in job.tables.items()}
         self.storage = Storage({n: replace(t, rows=sizes[n], bias_start=None) for n, t in job.tables.items()})

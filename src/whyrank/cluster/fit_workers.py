@@ -13,7 +13,7 @@ from whyrank.training.checkpoint import Checkpoint
 Done = TypeVar("Done")
 
 
-class Workers:
+class FitWorkers:
     """Objects of one kind on machines of a cluster, with so many `threads` each; None: as many as it has cores."""
 
     def __init__(self, cluster: Cluster, threads: int | None) -> None:
