@@ -17,10 +17,12 @@ from test_online_log import Counted, exposure
 from whyrank.errors import ParameterError
 from whyrank.online import ab, events
 from whyrank.online.assignment import Experiment, parse_arms
+from whyrank.online.erased import ErasedUsers
 from whyrank.online.erasure import erase, export, retain
 from whyrank.online.log import Log
 from whyrank.online.reading import latest
 from whyrank.online.store import Store
+from whyrank.online.tables import exposures
 from whyrank.online.writer import Writer
 from whyrank.service import study, study_results
 from whyrank.service.study_cases import Case
@@ -119,6 +121,34 @@ def test_exposures_are_written_once_and_read_as_tables(store: Store) -> None:
     assert latest(store, "test", "a", "clicked", limit=5)[0]["exposure"] == one.id
     assert erase(store, "pam") == {"exposures": 4, "events": 1, "study_cases": 0}
     assert retain(store, 1)["exposures"] == 0
+
+
+def test_exposures_of_schema_version_2_get_the_lengths_that_were_asked_for(store: Store) -> None:
+    one = exposure("pat")._replace(options='{"n":5}', asked=5)
+    two = exposure("pat")._replace(options='{"n":9,"reasons":2}', route="recommend", asked=2)
+    writer = Writer(store, Counted())
+    writer.put([one, two])
+    writer.close()
+    with store.writing() as connection:  # as version 2 was
+        connection.exec_driver_sql("ALTER TABLE whyrank_exposure DROP COLUMN asked")
+        connection.exec_driver_sql("UPDATE whyrank_schema SET version = 2")
+    Store(store.url).create().close()
+    asked = dict(Log.read(store.url).exposures.select("exposure", "asked").rows())
+    assert (asked[one.id], asked[two.id]) == (5, 2)
+
+
+def test_an_erasure_waits_for_who_writes_and_stops_who_comes_later(store: Store) -> None:
+    late, erasures = exposure("pia"), ErasedUsers()
+    with ThreadPoolExecutor(1) as pool:
+        with store.writing() as connection:
+            assert erasures.left(connection, [late]) == [late]
+            erasing = pool.submit(erase, store, "pia")  # waits until this transaction ends
+            connection.execute(exposures.insert(), [late._asdict()])
+        assert erasing.result(60)["exposures"] == 1
+    writer = Writer(store, Counted())
+    writer.put([late])
+    writer.close()
+    assert export(store, "pia")["exposures"] == []
 
 
 def test_a_study_goes_from_cases_to_results(store: Store) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from operator import attrgetter
 from typing import Annotated, Any, Literal
@@ -77,8 +77,8 @@ def _field(about: Declared) -> tuple[Any, Any]:
 Shares = dict[Id, Share]
 
 
-def _options(without: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {each.name: _field(each) for each in Options.declared() if each.name not in without}
+def _fields(declared: Iterable[Declared], without: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {each.name: _field(each) for each in declared if each.name not in without}
 
 
 MOST = {
@@ -96,13 +96,13 @@ ShownOptions: type[Asked] = create_model(
     "ShownOptions",
     __base__=Shown,
     __doc__="Which reasons may be shown, and what their scores become, as in the library.",
-    **_options(without=("diversity", *NOT_HERE)),
+    **_fields(Options.declared(), without=("diversity", *NOT_HERE)),
 )
 ListOptions: type[Asked] = create_model(
     "ListOptions",
     __base__=Shown,
     __doc__="How the reasons of a list are chosen, as in the library.",
-    **_options(NOT_HERE),
+    **_fields(Options.declared(), NOT_HERE),
 )
 
 
@@ -180,7 +180,7 @@ ItemOptions: type[RankOptions] = create_model(
     "ItemOptions",
     __base__=RankOptions,
     __doc__="What lists of items are for, beside the best scores, as in the library.",
-    **{each.name: _field(each) for each in ItemGoals.declared()},
+    **_fields(ItemGoals.declared()),
 )
 
 
