@@ -80,7 +80,8 @@ class EvidenceModel(Model):
         self, users: Numbers, items: Numbers, row: Rows, explanations: Numbers, mu: float | None = None
     ) -> dict[str, Floats]:
         parts = np.empty((2, len(row)), np.float32)
-        evidence_at(users, items, row, explanations, *self._relations(mu), parts)
+        given: tuple[Any, ...] = (users, items, row, explanations, *self._relations(mu), parts)
+        evidence_at(*given)
         return {"user": parts[0], "item": parts[1]}
 
     def _relations(self, mu: float | None) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,11 +86,11 @@ def evidence(
         np.empty(size, np.int64),
         np.empty(size, np.int64),
     )
-    counts_of_people(
-        *(users, items, row, explanations, *catalog.item_explanations, people.supporting, *catalog.user_explanations),
-        *(catalog.aspect, catalog.signs, *people.item_aspects, people.praising, people.blaming),
-        *(*people.user_aspects, catalog.user_items.indptr, people.latest, counts, entries, latest),
-    )
+    given: tuple[Any, ...] = (users, items, row, explanations, *catalog.item_explanations, people.supporting)
+    given += (*catalog.user_explanations, catalog.aspect, catalog.signs, *people.item_aspects)
+    given += (people.praising, people.blaming, *people.user_aspects, catalog.user_items.indptr, people.latest)
+    given += (counts, entries, latest)
+    counts_of_people(*given)
     alike = _of_similar_items(catalog, items[row], explanations) if similar else None
     return EvidenceColumns(counts, alike, latest, entries)
 

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -174,10 +174,15 @@ class Search:
         scores, numbers = np.empty(shape, np.float32), np.empty(shape, np.int32)
         looked = n if not rules.per_aspect and not rules.consistent else CHOSEN * n
         for part, rows in self._groups(queries, alike):
-            asked = (keys.padded, keys.shape, self._base(part, None, boost), self._ranks, self._by_rank, queries)
-            work = partial(
-                grounded_lists, *asked, largest, rows, *added, items, *rules, min(looked, len(self)), scores, numbers
+            asked: tuple[Any, ...] = (
+                keys.padded,
+                keys.shape,
+                self._base(part, None, boost),
+                self._ranks,
+                self._by_rank,
             )
+            asked += (queries, largest, rows, *added, items, *rules, min(looked, len(self)), scores, numbers)
+            work = partial(grounded_lists, *asked)
             if not all(_share(work, len(rows), threads=threads)):
                 return None
         return numbers, scores
