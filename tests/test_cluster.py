@@ -12,6 +12,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -165,13 +166,25 @@ def test_a_plan_follows_what_a_model_is_set_to() -> None:
     assert not plan_fit(BPER(solver="sequential"), size, 4, 2).on_cluster
 
 
-@pytest.mark.parametrize("kind", [BPER, BPERJ, CDJ, PITF, BPR])
-def test_the_loss_of_the_engine_is_told_as_it_is_here(data: Triplets, tmp_path: Path, kind: type[Model]) -> None:
-    settings = {"factors": 5, "epochs": 2, "shards": 3, "learning_rate": 0.05}
+SHAPES = [
+    *((kind, {}) for kind in (BPER, BPERJ, CDJ, PITF, BPR)),
+    (BPER, {"epoch_unit": "records", "bias_start": "popularity", "schedule": "linear", "shards": 1}),
+    (BPERJ, {"epoch_unit": "records", "shards": 4}),
+    (CDJ, {"epoch_unit": "records"}),
+]
+
+
+@pytest.mark.parametrize("machines", [2, 5])
+@pytest.mark.parametrize(("kind", "settings"), SHAPES)
+def test_the_engine_learns_on_several_machines_what_it_learns_here(
+    data: Triplets, tmp_path: Path, kind: type[Model], settings: dict[str, object], machines: int
+) -> None:
+    chosen: dict[str, Any] = {"factors": 5, "epochs": 2, "shards": 3, "learning_rate": 0.05} | settings
     here, there = Losses(), Losses()
-    kind(**settings).fit(data, run=Run(monitors=(here,)))
+    mine = model_arrays(kind(**chosen).fit(data, run=Run(monitors=(here,))).save(tmp_path / "here"))
     parts = put_data(data, Store.at(tmp_path / "store"))
-    fit(OneProcess(machines=2), kind(**settings), parts, tmp_path / "there", Run(monitors=(there,)))
+    made = fit(OneProcess(machines), kind(**chosen), parts, tmp_path / "there", Run(monitors=(there,)))
+    assert model_arrays(made) == mine
     assert there.losses == here.losses
 
 

@@ -128,20 +128,13 @@ def fitted_here(data: Triplets, folder: Path, kind: type[Model] = BPER, **settin
 
 # -- training ----------------------------------------------------------------------------------------------------------
 
-SHAPES = [
-    *((kind, {}) for kind in (BPER, PITF, CD, BPERJ, CDJ, PITFJ, BPR)),
-    (BPER, {"epoch_unit": "records", "bias_start": "popularity", "schedule": "linear", "shards": 1}),
-    (CDJ, {"epoch_unit": "records"}),
-]
 
-
-@pytest.mark.parametrize(("kind", "settings"), SHAPES)
+@pytest.mark.parametrize("kind", [BPER, PITF, CD, BPERJ, CDJ, PITFJ, BPR])
 def test_a_fit_on_the_cluster_writes_the_very_folder_of_a_fit_here(
-    cluster: Cluster, dataset: Dataset, data: Triplets, tmp_path: Path, kind: type[Model], settings: dict[str, Any]
+    cluster: Cluster, dataset: Dataset, data: Triplets, tmp_path: Path, kind: type[Model]
 ) -> None:
-    settings = {"epochs": 2} | settings
-    here = fitted_here(data, tmp_path / "here", kind, **settings)  # first: kernels are then compiled once, for all
-    made = fit(cluster, kind(**(QUICK | settings)), dataset, tmp_path / "there")
+    here = fitted_here(data, tmp_path / "here", kind, epochs=2)  # first: kernels are then compiled once, for all
+    made = fit(cluster, kind(**(QUICK | {"epochs": 2})), dataset, tmp_path / "there")
     assert facts(made) == here
 
 

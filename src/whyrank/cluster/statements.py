@@ -41,7 +41,7 @@ def mine_statement_files(
     rules, tell, folder = rules or StatementRules(), tell or (lambda stage, done, total: None), folder.resolve()
     parts = [folder / f"found-{number:05d}" for number in range(len(files))]
     waiting = [
-        cluster.submit(find_file, file.resolve(), part, columns, rules, on_error)
+        cluster.submit(find_file, file.resolve(), part, columns, rules, on_error, len(files) > 1)
         for file, part in zip(files, parts, strict=True)
     ]
     while waiting:
@@ -64,18 +64,22 @@ def mine_statement_files(
 
 
 def find_file(
-    file: Path, folder: Path, columns: dict[str, str] | None, rules: StatementRules, on_error: OnError
+    file: Path, folder: Path, columns: dict[str, str] | None, rules: StatementRules, on_error: OnError, several: bool
 ) -> None:
     """Find the opinions of one file of reviews, into a folder."""
     stat = file.stat() if file.is_file() else None
-    origin = json.dumps([str(file), stat and [stat.st_size, stat.st_mtime_ns], columns, rules.as_dict(), on_error])
+    origin = json.dumps(
+        [str(file), stat and [stat.st_size, stat.st_mtime_ns], columns, rules.as_dict(), on_error, several]
+    )
     mark = folder / ORIGIN.file
     if mark.is_file() and mark.read_text(encoding="utf-8") == origin:
         return
     with new_folder(folder, ORIGIN) as aside:
         reading = Reading(Problems(on_error))
         with (aside / "texts").open("wb") as spool:
-            corpus = collect(read_reviews(file, columns, reading), rules, spool, 1, lambda stage, done, total: None)
+            corpus = collect(
+                read_reviews(file, columns, reading, several=several), rules, spool, 1, lambda stage, done, total: None
+            )
         if corpus.size:
             corpus.write(aside)
         else:

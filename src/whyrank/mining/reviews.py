@@ -69,16 +69,19 @@ class Reading:
             self.rejected[cause] = self.rejected.get(cause, 0) + count
 
 
-def read_reviews(sources: Sources, columns: Mapping[str, str] | None, reading: Reading) -> Iterator[pl.DataFrame]:
+def read_reviews(
+    sources: Sources, columns: Mapping[str, str] | None, reading: Reading, *, several: bool = False
+) -> Iterator[pl.DataFrame]:
     """Tables of reviews: user, item, title, text, rating and time (missing ones null), in the order of the sources.
 
     `columns` maps our names to the source's: `columns={"user": "reviewer"}`. Other names are found by themselves.
+    `several`: others are read elsewhere, so that rows are named with their file, as they are where several are read.
     """
     unknown = set(columns or ()) - set(FIELDS)
     if unknown:
         raise DataError(f"columns names {min(unknown)!r}", expected=f"a mapping from some of {', '.join(FIELDS)}")
     listed = [sources] if isinstance(sources, str | Path | pl.DataFrame) else list(sources)
-    several = len(listed) > 1
+    several |= len(listed) > 1
     for source in listed:
         path = None if isinstance(source, pl.DataFrame) else Path(source)
         mapping: dict[str, str] | None = None
