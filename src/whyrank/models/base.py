@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 import json
@@ -118,8 +119,8 @@ class Model:
         return "pool"
 
     def suited_to(self, candidates: str) -> Self:
-        """A copy that is not fitted, for lists of such candidates: models that can learn from them do."""
-        return dataclasses.replace(self)
+        """A copy to be fitted for lists of such candidates: models that can learn from them will."""
+        return copy.copy(self)
 
     def item_keys(self) -> Floats:
         """One row per item, for models that rank items."""

@@ -127,7 +127,9 @@ class Profile(EvidenceModel):
         return self.candidates
 
     def suited_to(self, candidates: str) -> Self:
-        return replace(self, candidates=candidates) if candidates == "item-all" else replace(self)
+        suited = copy.copy(self)
+        suited.candidates = "item-all" if candidates == "item-all" else self.candidates
+        return suited
 
     def learning(self, train: Triplets, validation: Triplets | None) -> Learning:
         """What a fit to some data learns from, and how it sees time."""
