@@ -9,8 +9,9 @@ leave-last: the last record of every user.
 
 Every model with something to tune has the same budget: its defaults and `--trials` settings drawn from the space of
 `whyrank tune`, all measured on validation, each kind of candidates choosing for itself. Random splits are tuned on one
-more split, which is not in the means; split by time or last records, where there is only one, the test part's own
-training part is. Models with mu have it chosen together with the rest. Profile learns item-all with
+more split, which is not in the means (random splits overlap, so that its validation records are test records of
+others); by time or last records, where there is one split, on its own validation part. Models with mu have it chosen
+together with the rest. Profile learns item-all with
 `candidates="item-all"`. `--most-epochs` bounds what factor models may have.
 
 Each fit is a file of the folder: a run that was stopped goes on, and `--tables` prints what is there.
