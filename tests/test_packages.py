@@ -129,7 +129,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (tree / "models" / "flat.py").write_text(FLAT)
     edit(register, before, f"from whyrank.models.flat import Flat\n{before}")
     edit(register, "*(Profile, ProfileJ),", "*(Profile, ProfileJ, Flat),")
-    field, before = '_option(1.0, "number", "How loud.", at_least=0, at_most=11)', "    per_aspect: int = _option(\n"
+    field, before = 'option(1.0, "number", "How loud.", at_least=0, at_most=11)', "    per_aspect: int = option(\n"
     edit(rows["add an option"][0], before, f"    loudness: float = {field}\n{before}")
     environment = os.environ | {"PYTHONPATH": str(tree.parent)}
     done = subprocess.run([sys.executable, "-c", ASK], env=environment, capture_output=True, text=True, check=False)

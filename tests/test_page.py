@@ -328,7 +328,7 @@ def test_goals_of_items_are_set_where_items_are_chosen_and_their_cost_is_told(wa
     page.get_by_role("button", name="Reset to the model's settings").click()
     expect(page.get_by_text("of the NDCG of the list by score alone")).to_have_count(0)
     page.goto(f"{watched.base}?user={user}&item=i00001")
-    expect(page.get_by_role("slider", name="Specificity")).to_be_visible()
+    expect(page.get_by_role("slider", name="Rare reasons")).to_be_visible()
     expect(page.get_by_role("slider", name="Serendipity")).to_have_count(0)
 
 

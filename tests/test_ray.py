@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -235,6 +236,9 @@ def test_a_node_removed_in_the_middle_of_an_epoch_changes_nothing(
         called.extend(arguments if method == "epoch" else ())
         if called == [1, 1, 1, 2]:  # the first of three machines has begun the second epoch
             machines.remove_node(last, allow_graceful=False)
+            limit = time.monotonic() + 60
+            while any(node["NodeID"] == last.node_id and node["Alive"] for node in ray.nodes()):
+                assert time.monotonic() < limit  # until they are told, others would ask a machine that may still answer
         return reference
 
     monkeypatch.setattr(Cluster, "call", removing)

@@ -102,13 +102,17 @@ class Cluster:
         self._ray.kill(handle)
 
     def on_each(self, function: Callable[..., Any], *arguments: Any) -> list[tuple[Machine, Any]]:
-        """What a function gives on every machine, however busy it is."""
-        affinity, found = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy, []
-        machines = self.machines()
-        for machine in machines:
-            options = {"num_cpus": 0, "scheduling_strategy": affinity(machine.id, soft=False)}
-            found.append(self._remote.options(name=function.__name__, **options).remote(function, *arguments))
-        return list(zip(machines, self.gather(found), strict=True))
+        """What a function gives on every machine, however busy it is; one that is lost meanwhile is left out."""
+        affinity = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+
+        def asked() -> list[tuple[Machine, Any]]:
+            machines, found = self.machines(), []
+            for machine in machines:
+                options = {"num_cpus": 0, "scheduling_strategy": affinity(machine.id, soft=False)}
+                found.append(self._remote.options(name=function.__name__, **options).remote(function, *arguments))
+            return list(zip(machines, self.gather(found), strict=True))
+
+        return retried(asked)
 
     def gather(self, references: Sequence[Reference]) -> list[Any]:
         """The results, in order; errors of whyrank as they were raised there, others as ClusterError.

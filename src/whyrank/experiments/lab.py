@@ -194,7 +194,7 @@ class Lab:
         begin, cpu = time.perf_counter(), time.process_time()
         model.fit(split, run=Run(threads=self.threads))
         costs = {"training_seconds": time.perf_counter() - begin, "training_cpu": time.process_time() - cpu}
-        if model.uses_validation:
+        if model.uses_validation and not getattr(model, "refit", False):  # otherwise it has learned from it
             facts = measures.on_validation(model, split, self.threads)
         return _Fitted(job.fit, model, facts | costs, mus)
 
