@@ -18,7 +18,7 @@ from whyrank.errors import ArtifactError
 from whyrank.training.run import Run
 
 Arrays = dict[str, NDArray[Any]]
-FORMAT = "whyrank-checkpoint-3"
+FORMAT = "whyrank-checkpoint-4"
 
 
 class Checkpoint:
@@ -57,7 +57,7 @@ class Checkpoint:
             self.arrays |= {f"monitor{index}.{key}": array for key, array in monitor.state().items()}
         whole = {key: np.ascontiguousarray(array) for key, array in self.arrays.items()}
         with new_file(self.path) as aside:
-            save_file(whole, aside, {"format": FORMAT, "fingerprint": self.fingerprint, "names": _names(whole)})
+            save_file(whole, aside, {"format": FORMAT, "fingerprint": self.fingerprint, "content": fingerprint(whole)})
 
 
 def fingerprint(*decides: object) -> str:
@@ -96,8 +96,8 @@ def read_arrays(path: Path, mark: str) -> Arrays:
             if about.get("fingerprint") != mark:
                 raise ArtifactError(f"{path}: belongs to other data or settings; remove it or train without resume")
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-            if about.get("names") != _names(arrays):
-                raise ValueError("some of its arrays are missing")
+            if about.get("content") != fingerprint(arrays):
+                raise ValueError("its arrays are not those that were written")
             return arrays
     except (SafetensorError, OSError, ValueError) as error:
         raise _damaged(path, error) from error
@@ -111,10 +111,6 @@ def is_of(path: Path, *decides: object) -> bool:
     except (SafetensorError, OSError):
         return False
     return (about.get("format"), about.get("fingerprint")) == (FORMAT, fingerprint(*decides))
-
-
-def _names(arrays: Arrays) -> str:
-    return fingerprint(sorted(arrays))
 
 
 def part_of(arrays: Mapping[str, NDArray[Any]], name: str) -> Arrays:
