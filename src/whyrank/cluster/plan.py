@@ -35,7 +35,7 @@ from whyrank.training.storage import LANES, blocks_of
 # that fit a cache (3 MB) and with tables that do not (60 MB or more).
 UPDATE = {1: (63e-9, 66e-9), 2: (87e-9, 147e-9)}
 SMALL, LARGE = 3e6, 60e6
-PROBE = 0.0112  # seconds of `probe` on the machine of these figures
+PROBE = 0.0074  # seconds of `probe` on the machine of these figures
 HANDED = 0.8e9  # bytes a second of columns that a machine sends and takes in beside its updates
 EPOCH = 4e-3  # seconds until all machines know that an epoch begins, and the driver that it has ended
 NETWORK = 1.0e9  # bytes a second into each machine: 10 Gbit/s, not measured

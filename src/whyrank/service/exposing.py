@@ -31,6 +31,7 @@ Route = Literal["explain", "recommend", "pairs"]
 Slate = list[dict[str, object]]
 Listed = tuple[dict[str, Any], str, Slate]
 OPTION_NAMES = tuple(each.name for each in Options.declared())
+USUAL = Options()
 DRAWS = 2**53 - 1
 PLACE = {"explain": "results", "recommend": "recommendations"}
 
@@ -129,10 +130,10 @@ class Exposing:
     def _exposures(self, asked: Asked, document: dict[str, Any], lists: list[Listed]) -> list[Exposure]:
         """The lists of an answer, each marked with the id that it is logged under."""
         loaded, body, now = asked.models[document["model"]], asked.body, int(time.time())
-        usual, sizes = Options(), {name: getattr(body, name) for name in ("n", "reasons") if hasattr(body, name)}
-        given = sizes | {
-            name: value for name in OPTION_NAMES if (value := getattr(asked.options, name)) != getattr(usual, name)
-        }
+        given = {name: getattr(body, name) for name in ("n", "reasons") if hasattr(body, name)}
+        if asked.options != USUAL:
+            values = ((name, getattr(asked.options, name)) for name in OPTION_NAMES)
+            given |= {name: value for name, value in values if value != getattr(USUAL, name)}
         options, length = to_json(given).decode(), body.reasons if asked.route == "recommend" else body.n
         named = document.get("experiment"), document.get("arm")
         anonymous = not body.personal and asked.arm is None
