@@ -20,6 +20,7 @@ import pytest
 
 from one_process import OneProcess, model_arrays, reviews_in_files
 from whyrank.cli import main
+from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.fit import fit, job_of, put_data
 from whyrank.cluster.ingest import ingest
 from whyrank.cluster.peers import Peers
@@ -501,3 +502,40 @@ def test_statements_found_file_by_file_are_those_of_one_machine(tmp_path: Path) 
     assert there.frame().equals(here.frame())
     assert there.explanations.equals(here.explanations)
     assert (there.reviews, there.rejected, there.problems) == (here.reviews, here.rejected, here.problems)
+
+
+def test_candidates_of_the_item_are_learned_alike_on_several_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = simulate("small", users=120, items=30, explanations=60, records=900, triplets=1500, seed=0)
+    cluster, settings = OneProcess(machines=3), FLAGSHIP | {"candidates": "item-all"}
+    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    mine = model_arrays(ProfileJ(**settings).fit(data).save(tmp_path / "here"))
+    parts = put_data(data, Store.at(tmp_path / "store"))
+    assert model_arrays(fit(cluster, ProfileJ(**settings), parts, tmp_path / "there")) == mine
+
+
+def test_data_that_was_being_replaced_is_not_taken_for_whole(tiny: Triplets, data: Triplets, tmp_path: Path) -> None:
+    store, write = Store.at(tmp_path / "store"), Store.write
+    put_data(data, store)
+
+    def interrupted(self: Store, name: str, arrays: dict[str, np.ndarray]) -> None:
+        if "user" in name:
+            raise KeyboardInterrupt
+        write(self, name, arrays)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Store, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            put_data(tiny, store)
+    assert Dataset.load(store) is None
+    assert put_data(data, store).read().records == data.records
+
+
+def test_a_cluster_does_not_go_on_from_the_state_of_another_alpha(data: Triplets, tmp_path: Path) -> None:
+    parts = put_data(data, Store.at(tmp_path / "store"))
+    marks = {
+        ClusterTrainer(OneProcess(), job_of(BPERJ(factors=4, epochs=1, alpha=alpha), parts), Run()).mark
+        for alpha in (0.5, 0.9)
+    }
+    assert len(marks) == 2

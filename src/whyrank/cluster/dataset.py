@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -114,8 +114,15 @@ class Dataset:
 
     @classmethod
     def load(cls, store: Store) -> Dataset | None:
+        """What is in a store; None: nothing, or what another version wrote."""
         document = store.read_document(f"{FOLDER}/dataset")
-        return None if document is None else cls(store=store, **document)
+        named = {each.name for each in fields(cls)} - {"store"}
+        return cls(store=store, **document) if document is not None and set(document) == named else None
+
+    @staticmethod
+    def begin(store: Store) -> None:
+        """From here on until `save` there is no data set: parts of two would be taken for one."""
+        store.remove(f"{FOLDER}/dataset.json")
 
     @classmethod
     def of(cls, triplets: Triplets, store: Store, parts: int) -> Dataset:
@@ -131,6 +138,7 @@ class Dataset:
             parts=parts,
             vocabulary_digests={name: getattr(triplets, name).digest() for name in VOCABULARIES},
         )
+        cls.begin(store)
         catalog = Catalog.of(triplets)
         named = {name: array for name, array in catalog.arrays().items() if name == "rating_range"}
         tables = catalog.tables()

@@ -7,6 +7,7 @@ part of their user, become records there, and go on to that of their item.
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
@@ -30,6 +31,7 @@ from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import DataError
 
 KINDS = ("user", "item", "explanation")
+OF_RECORDS = {"rating": np.float32, "time": np.int64}  # what a record may have beside its user and item
 
 
 def ingest(cluster: Cluster, folder: Path, store: Store, parts: int, columns: Columns | None = None) -> Dataset:
@@ -41,6 +43,7 @@ def ingest(cluster: Cluster, folder: Path, store: Store, parts: int, columns: Co
     there = Dataset.load(store)
     if there is not None and store.read_document(f"{FOLDER}/source") == mark:
         return there
+    Dataset.begin(store)
     (users, items, explanations), numbered = _number(cluster, files, columns, store, parts)
     data = Dataset(store, "", users, items, explanations, 0, 0, parts, {})
     data = _cut(cluster, data, numbered).save()
@@ -67,8 +70,9 @@ def _number(
     scale = scale_of(counts)
     warn_outside(count_outside(counts, scale), scale, None)
     sizes = cluster.gather([cluster.submit(merge_ids, store, name, len(files)) for name in VOCABULARIES])
-    limits = bounds(sizes[0], parts)
-    return sizes, [cluster.submit_many(parts, number_rows, file, columns, scale, limits, store) for file in files]
+    limits, ingest = bounds(sizes[0], parts), secrets.token_hex(8)
+    numbered = [cluster.submit_many(parts, number_rows, file, columns, scale, limits, store, ingest) for file in files]
+    return sizes, numbered
 
 
 def _rows(file: Path, columns: Columns | None) -> pl.DataFrame:
@@ -106,18 +110,18 @@ def _first_texts(texts: pl.DataFrame) -> pl.DataFrame:
 
 
 @lru_cache(len(VOCABULARIES))
-def vocabulary_of(store: Store, name: str) -> Vocabulary:
-    """A worker that numbers several files reads the ids once."""
+def vocabulary_of(store: Store, name: str, ingest: str) -> Vocabulary:
+    """A worker that numbers several files reads the ids once; those of another ingest are others."""
     return Vocabulary(store.read_table(f"{FOLDER}/{name}")["id"])
 
 
 def number_rows(
-    file: Path, columns: Columns | None, scale: Range | None, limits: list[int], store: Store
+    file: Path, columns: Columns | None, scale: Range | None, limits: list[int], store: Store, ingest: str
 ) -> list[pl.DataFrame] | pl.DataFrame:
     """A file's rows with numbers for ids, by the part of their user."""
     frame = _rows(file, columns)
     rows = {
-        kind: pl.Series(vocabulary_of(store, name).numbers(frame[kind].cast(pl.String)), dtype=pl.Int32)
+        kind: pl.Series(vocabulary_of(store, name, ingest).numbers(frame[kind].cast(pl.String)), dtype=pl.Int32)
         for kind, name in zip(KINDS, VOCABULARIES, strict=True)
     }
     if "rating" in frame.columns:
@@ -179,10 +183,9 @@ def make_records(data: Dataset, part: int, *pieces: pl.DataFrame) -> tuple[int, 
     rows = pl.concat(pieces, how="diagonal_relaxed")
     if not len(rows):
         nothing = np.empty(0, np.int32)
-        data.store.write(
-            f"{FOLDER}/records-{part:05d}",
-            {"user": nothing, "item": nothing, "indptr": np.zeros(1, np.int64), "indices": nothing},
-        )
+        empty: Arrays = {"user": nothing, "item": nothing, "indptr": np.zeros(1, np.int64), "indices": nothing}
+        empty |= {name: np.empty(0, kind) for name, kind in OF_RECORDS.items() if name in rows.columns}
+        data.store.write(f"{FOLDER}/records-{part:05d}", empty)
         return 0, 0
     user, item, explanation = (rows[kind].to_numpy() for kind in KINDS)
     records, _ = group_records(user, item, explanation, data.item_count, data.explanation_count, rows, rating_range=ANY)

@@ -107,7 +107,7 @@ class Peers:
             try:
                 to.sendall(HEADER.pack(*tag, *array.shape))
                 to.sendall(array.data.cast("B") if array.size else b"")
-            except OSError as error:
+            except Exception as error:  # whatever it is, others must not wait for ever
                 self._lose(f"a machine is gone ({error})")
                 return
 
@@ -123,7 +123,7 @@ class Peers:
                 with self._changed:
                     self._arrived[peer, tuple(tag)] = array
                     self._changed.notify_all()
-        except (OSError, EOFError) as error:
+        except Exception as error:  # whatever it is, others must not wait for ever
             self._lose(f"machine {peer} is gone ({error})")
 
     def _lose(self, trouble: str) -> None:

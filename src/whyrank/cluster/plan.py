@@ -33,7 +33,7 @@ from whyrank.training.storage import LANES, blocks_of
 
 # Seconds of a core for an update with 20 factors, sorting included: of two- and of three-way passes, each with tables
 # that fit a cache (3 MB) and with tables that do not (60 MB or more).
-UPDATE = {1: (63e-9, 66e-9), 2: (87e-9, 147e-9)}
+UPDATE = {1: (42e-9, 66e-9), 2: (57e-9, 147e-9)}
 SMALL, LARGE = 3e6, 60e6
 PROBE = 0.0074  # seconds of `probe` on the machine of these figures
 HANDED = 0.8e9  # bytes a second of columns that a machine sends and takes in beside its updates

@@ -121,8 +121,9 @@ class Cluster:
         """
         try:
             return self._results(list(references))
-        except Lost as lost:
-            for reference in references:
+        except Lost as lost:  # others may wait for what is lost, for ever: only what ends soon may say more
+            ended, _ = self._ray.wait(list(references), num_returns=len(references), timeout=10)
+            for reference in ended:
                 with suppress(Lost):
                     self._results([reference])
             raise lost from None

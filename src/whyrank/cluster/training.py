@@ -51,7 +51,8 @@ class ClusterTrainer(Trainer):
         self.workers, self.job, self.threads = FitWorkers(cluster, run.threads), job, run.threads
         self.store, self.of, self.done, self.updates = job.data.store, job.settings.epochs, 0, 0
         tables = {name: (table.rows, table.factors, table.bias) for name, table in job.tables.items()}
-        self.mark = fingerprint(job.settings.decides(), job.data.digest, tables)
+        passes = [(type(each).__name__, each.tables, getattr(each, "weight", None)) for each in job.passes]
+        self.mark = fingerprint(job.settings.decides(), job.data.digest, tables, passes)
         self.saved: ClusterState | None = None
         if not run.resume:
             self.store.remove(MANIFEST)

@@ -102,7 +102,7 @@ class Guard:
         self, scope: Scope, path: str, is_json: bool, body: bytes | None, receive: Receive, send: Send
     ) -> None:
         """Answer a complete request, unless too many are under way already."""
-        stores = path.startswith(STORES)
+        stores = path.startswith(STORES) or path.endswith("/history")
         if self.under_way[stores] >= self.settings.in_flight:
             raise _overloaded()
         self.under_way[stores] += 1

@@ -60,4 +60,5 @@ def reason_documents(found: Explained, sentiments: list[float | None]) -> list[l
 @cache
 def _parts(names: tuple[str, ...]) -> Any:
     """A struct for the parts of scores, which have the same names for all reasons of a model."""
-    return msgspec.defstruct("Parts", [(name, float) for name in names], gc=False)
+    fields = {f"part{number}": name for number, name in enumerate(names)}  # names need not be identifiers
+    return msgspec.defstruct("Parts", [(field, float) for field in fields], rename=fields, gc=False)

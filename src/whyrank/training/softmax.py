@@ -235,7 +235,8 @@ class SoftmaxTraining:
 
         Of the masses each machine gets the columns whose gradients it adds up.
         """
-        places = step.batch.lists.places
+        lists = step.batch.lists
+        places = lists.places
         rows, across = ([_stretch(cuts, m, team.size) for m in range(team.size)] for cuts in (parts, columns))
         shared = self.task.evidence and not self.full  # whether entries of profiles have gradients of their own
 
@@ -243,7 +244,13 @@ class SoftmaxTraining:
             inside = rows[machine]
             found = [step.x[inside], step.dx[inside], step.mass[inside, across[to]]]
             entries = slice(places[2 * inside.start], places[2 * inside.stop])
-            return [*found, step.coefficients[entries]] if shared else found
+            if shared:
+                found.append(step.coefficients[entries])
+            if self.task.among_second:  # targets have gradients of their own, behind those of the entries
+                found.append(
+                    step.coefficients[len(lists.numbers) :][lists.indptr[inside.start] : lists.indptr[inside.stop]]
+                )
+            return found
 
         own = results.view(np.float32).ravel()
         sent = [np.concatenate([own, *(piece.ravel() for piece in pieces(team.me, m))]) for m in range(team.size)]
