@@ -42,16 +42,18 @@ def json_object(file: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def new_file(path: str | Path) -> Iterator[Path]:
+def new_file(path: str | Path, check: Callable[[], object] | None = None) -> Iterator[Path]:
     """Yield a path to write to; what was written there takes the place of `path` when the block ends well.
 
     A link stays one and shows the new file, and a file keeps its mode. What is no file (a pipe, a device) is written
-    to in the end.
+    to in the end. `check` is called right before that: where it raises, the old file stays.
     """
+    check = check or (lambda: None)
     path = Path(path)
     if path.exists() and not path.is_file() and not path.is_dir():
         with writing(path), tempfile.TemporaryDirectory(prefix="whyrank-") as folder:
             yield Path(folder) / path.name
+            check()
             with (Path(folder) / path.name).open("rb") as made, path.open("wb") as output:
                 shutil.copyfileobj(made, output)
         return
@@ -61,15 +63,16 @@ def new_file(path: str | Path) -> Iterator[Path]:
         _sync(aside)
         if path.exists():
             shutil.copymode(path, aside)
+        check()
         os.replace(aside, path)
 
 
 @contextlib.contextmanager
-def new_folder(path: str | Path, marker: Marker) -> Iterator[Path]:
+def new_folder(path: str | Path, marker: Marker, check: Callable[[], object] | None = None) -> Iterator[Path]:
     """Yield a fresh folder; put it in the place of `path` when the block ends well.
 
     Only an empty folder or one of the same kind, which `marker` tells, gives way to it. What is in that one beside the
-    files of its kind is in the new one, too.
+    files of its kind is in the new one, too. `check` is called right before: where it raises, the old folder stays.
     """
     path = Path(path).resolve()  # a link stays one, and shows the new folder
     check_place(path, marker)
@@ -82,6 +85,8 @@ def new_folder(path: str | Path, marker: Marker) -> Iterator[Path]:
         check_place(path, marker)
         if path.exists():
             _keep_others(path, aside, marker)
+        if check is not None:
+            check()
         old = _swap_in(aside, path)
         if old is not None:
             _keep_others(old, path, marker)  # what came in between

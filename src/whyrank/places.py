@@ -1,4 +1,4 @@
-"""Where things lie on this machine that can be made again."""
+"""Where things lie: what can be made again on this machine, and what belongs to a model folder."""
 
 from __future__ import annotations
 
@@ -20,3 +20,8 @@ def user_cache() -> Path | None:
     else:
         base = os.environ.get("XDG_CACHE_HOME") or (str(home / ".cache") if home else None)
     return Path(base) / "whyrank" if base else None
+
+
+def refresh_folder(model: Path) -> Path:
+    """Where the refreshes of a model folder have their pool and runs, unless told otherwise."""
+    return model.parent / f"{model.name}.refresh"

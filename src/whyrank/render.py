@@ -22,7 +22,7 @@ NARROW = 24  # characters that a column keeps whose texts may be wrapped
 
 
 @dataclass
-class Fitted:
+class FittingTable:
     """A table for a terminal that fits by leaving out whole columns, never digits, names or marks.
 
     The first column is the name of the row. `drop` names columns that may go, the first one first; `wrap` names
@@ -42,8 +42,8 @@ class Fitted:
         from rich.table import Table
         from rich.text import Text
 
-        shown = self._shown(options.max_width)
-        gone = [name for name in self.headers if name not in shown]
+        places = self._places(options.max_width)
+        gone = [name for at, name in enumerate(self.headers) if at not in places]
         told = [self.caption or "", f"not shown at this width: {', '.join(gone)}" if gone else ""]
         table = Table(
             title=self.title,
@@ -52,7 +52,6 @@ class Fitted:
             caption_justify="left",
             show_header=self.head,
         )
-        places = [at for at, name in enumerate(self.headers) if name in shown]
         for at in places:
             header, right = self.headers[at], at > 0 and is_numeric([row[at] for row in self.rows])
             wraps = header in self.wrap
@@ -69,15 +68,25 @@ class Fitted:
         texts = max((len(row[at]) for row in self.rows), default=0)
         return max(words, min(texts, NARROW) if self.headers[at] in self.wrap else texts, 1)
 
-    def _shown(self, width: int) -> list[str]:
-        shown = list(self.headers)
-        needed = {name: self._width(at) + FRAME for at, name in enumerate(self.headers)}
+    def _places(self, width: int) -> list[int]:
+        """The columns that fit; of two with the same header, the last one goes first."""
+        places = list(range(len(self.headers)))
         for name in self.drop:
-            if sum(needed[each] for each in shown) + 1 <= width:
+            if sum(self._width(at) + FRAME for at in places) + 1 <= width:
                 break
-            if name in shown:
-                shown.remove(name)
-        return shown
+            last = max((at for at in places if self.headers[at] == name), default=None)
+            if last is not None:
+                places.remove(last)
+        return places
+
+
+def number_of(count: int, noun: str) -> str:
+    """How many there are, in words.
+
+    >>> number_of(1, "answer"), number_of(1200, "answer")
+    ('1 answer', '1,200 answers')
+    """
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def is_number(text: str) -> bool:

@@ -21,11 +21,16 @@ def add_report(folder: str | Path, parts: Mapping[str, object]) -> Path:
     """Put parts (evaluation, training, mu_curve, ...) into a model's report; parts of other names stay."""
     file = Path(folder) / REPORT
     read_manifest(Path(folder), "model")
-    report = (read_report(file) if file.is_file() else {}) | {name: finite(part) for name, part in parts.items()}
+    report = (read_report(file) if file.is_file() else {}) | dict(parts)
     with new_file(file) as aside:
-        document = report | {CHECKSUM: _checksum(report)}
-        aside.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        aside.write_text(report_text(report), encoding="utf-8")
     return file
+
+
+def report_text(parts: Mapping[str, object]) -> str:
+    """A report as it stands in a file."""
+    report = {name: finite(part) for name, part in parts.items()}
+    return json.dumps(report | {CHECKSUM: _checksum(report)}, indent=1, ensure_ascii=False) + "\n"
 
 
 def read_report(file: Path) -> dict[str, object]:

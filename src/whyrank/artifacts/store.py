@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -59,9 +59,15 @@ def save(
     facts: Mapping[str, object],
     arrays: Mapping[str, NDArray[np.generic] | Chunks],
     tables: Mapping[str, pl.DataFrame | pl.LazyFrame],
+    texts: Mapping[str, str] | None = None,
+    check: Callable[[], object] | None = None,
 ) -> Path:
-    """Write a folder aside, with a checksum of every file in its manifest, and rename it into place."""
-    with new_folder(path, MARKER) as aside:
+    """Write a folder aside, with a checksum of every file in its manifest, and rename it into place.
+
+    `texts` are files beside the manifest that are not part of what is loaded. `check` is called when all is written:
+    where it raises, nothing is renamed.
+    """
+    with new_folder(path, MARKER, check) as aside:
         (aside / "arrays").mkdir()
         (aside / "tables").mkdir()
         for name, array in arrays.items():
@@ -75,6 +81,8 @@ def save(
         files = {str(file.relative_to(aside)): _checksum(file) for file in sorted(aside.glob("*/*"))}
         manifest = {"format": FORMAT, "kind": kind, **facts, "files": files}
         (aside / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        for name, text in (texts or {}).items():
+            (aside / name).write_text(text, encoding="utf-8")
     return Path(path)
 
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whyrank.cli.app import Json, app, console, note, print_json, print_text
+from whyrank.cli.app import Json, app, command, console, note, print_json, print_text
+from whyrank.cli.labels import LabelledGroup
 from whyrank.cli.serve import DEFAULT_STORE, StoreOption
+from whyrank.cli.stores import opened_store, store_option
 from whyrank.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from whyrank.online.assignment import Experiment
     from whyrank.online.results import Results
-    from whyrank.online.store import Store
 
 ab_app = typer.Typer(
-    help="Experiments: which of several models, or options, or no reasons at all, people react to best.",
+    cls=LabelledGroup,
+    help="Run experiments: find out which models or options people react to best, or whether reasons help at all.",
     epilog="Example: `whyrank ab create diverse --arm a=bper --arm b=bper,diversity=0.5`",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -31,20 +30,24 @@ app.add_typer(ab_app, name="ab")
 Name = Annotated[str, typer.Argument(help="The experiment's name.")]
 
 
-@ab_app.command("create", epilog="Example: `whyrank ab create diverse --arm a=bper --arm b=bper,diversity=0.5`")
+@command("create", "whyrank ab create diverse --arm a=bper --arm b=bper,diversity=0.5", ab_app)
 def create_command(
     name: Name,
     arm: Annotated[
         list[str],
         typer.Option(help="name=model,option=value; model as it is called in the service, or none: no reasons."),
     ],
-    share: Annotated[str | None, typer.Option(help="Shares of the arms, such as 50:50; equal unless given.")] = None,
+    share: Annotated[str | None, typer.Option(help="Shares of the arms, such as 50:50; by default equal.")] = None,
     ramp: Annotated[float, typer.Option(help="Share of users who take part.", min=0, max=1)] = 1.0,
     metric: Annotated[str, typer.Option(help="What decides: clicked, dismissed, helpful or converted.")] = "clicked",
-    planned: Annotated[int, typer.Option(help="Lists for which the intervals are narrowest.", min=1)] = 10_000,
+    planned: Annotated[
+        int, typer.Option(help="The number of lists you plan for; intervals are narrowest there.", min=1)
+    ] = 10_000,
     model: Annotated[
         list[str] | None,
-        typer.Option(help="A model folder as it is given to whyrank serve; arms must name one of these. Repeatable."),
+        typer.Option(
+            help="A model folder as it is given to whyrank serve; arms must name one of these. May be repeated."
+        ),
     ] = None,
     store: StoreOption = DEFAULT_STORE,
     json: Json = False,
@@ -55,18 +58,21 @@ def create_command(
 
     experiment = Experiment(name, parse_arms(arm, share), ramp=ramp, metric=metric, planned=planned)
     _check_models(experiment, model)
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         _show(ab.create(opened, experiment), json)
     if not json:
-        note(f'next: ask with "experiment": "{name}", or serve --experiment {name}; then whyrank ab results {name}')
+        there = store_option(store)
+        ask = f'ask a service with "experiment": "{name}", or whyrank serve --experiment {name}{there}'
+        note(f"next: {ask}; then whyrank ab results {name}{there}")
 
 
-@ab_app.command("list", epilog="Example: `whyrank ab list`")
+@command("list", "whyrank ab list", ab_app)
 def list_command(store: StoreOption = DEFAULT_STORE, json: Json = False) -> None:
     """Show all experiments, the newest first."""
     from whyrank.online import ab
+    from whyrank.online.store import shown_url
 
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         found = ab.listed(opened)
     if json:
         print_json({"experiments": [each.as_dict() for each in found]})
@@ -74,19 +80,19 @@ def list_command(store: StoreOption = DEFAULT_STORE, json: Json = False) -> None
     for each in found:
         _show(each, False)
     if not found:
-        note("no experiment in this store; start one with whyrank ab create")
+        note(f"no experiment in {shown_url(store)}; start one with whyrank ab create{store_option(store)}")
 
 
-@ab_app.command("show", epilog="Example: `whyrank ab show diverse`")
+@command("show", "whyrank ab show diverse", ab_app)
 def show_command(name: Name, store: StoreOption = DEFAULT_STORE, json: Json = False) -> None:
     """Show one experiment."""
     from whyrank.online import ab
 
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         _show(ab.found(opened, name), json)
 
 
-@ab_app.command("ramp", epilog="Example: `whyrank ab ramp diverse 0.5`")
+@command("ramp", "whyrank ab ramp diverse 0.5", ab_app)
 def ramp_command(
     name: Name,
     share: Annotated[float, typer.Argument(help="Share of users who take part.", min=0, max=1)],
@@ -96,34 +102,36 @@ def ramp_command(
     """Change the share of users who take part; nobody changes arms."""
     from whyrank.online import ab
 
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         _show(ab.ramp(opened, name, share), json)
 
 
-@ab_app.command("stop", epilog="Example: `whyrank ab stop diverse`")
+@command("stop", "whyrank ab stop diverse", ab_app)
 def stop_command(name: Name, store: StoreOption = DEFAULT_STORE, json: Json = False) -> None:
     """End an experiment: everybody gets the default model again."""
     from whyrank.online import ab
 
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         _show(ab.stop(opened, name), json)
 
 
-@ab_app.command("results", epilog="Example: `whyrank ab results diverse --markdown report.md`")
+@command("results", "whyrank ab results diverse --markdown report.md", ab_app)
 def results_command(
     name: Name,
-    level: Annotated[float, typer.Option(help="Of all intervals of a metric together.", min=0.5, max=0.999)] = 0.95,
+    level: Annotated[
+        float, typer.Option(help="The confidence of all intervals of a metric together.", min=0.5, max=0.999)
+    ] = 0.95,
     markdown: Annotated[Path | None, typer.Option(help="Write a page in Markdown to this file.")] = None,
     store: StoreOption = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Show what came of an experiment so far; looking often does no harm."""
+    """Show the results of an experiment so far. You may look as often as you like."""
     from whyrank.atomic import new_file
     from whyrank.online import ab
     from whyrank.online.results import results
     from whyrank.online.visits import Followed
 
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         experiment = ab.found(opened, name)
         found = results(Followed(opened, experiment).look(), experiment, level=level)
     if markdown is not None:
@@ -154,13 +162,13 @@ def _check_models(experiment: Experiment, folders: list[str] | None) -> None:
 
 def _print_results(found: Results) -> None:
     from whyrank.online.results import ARMS, COMPARED, arm_row, compared_row, known_of
-    from whyrank.render import Fitted
+    from whyrank.render import FittingTable
 
     print_text(found.verdict)
     compared = [compared_row(each) for each in known_of((*found.comparisons, *found.guardrails, *found.others))]
     tables = ((list(ARMS), [arm_row(each) for each in found.arms]), (list(COMPARED), compared))
     for header, rows in (each for each in tables if each[1]):
-        console().print(Fitted(header, rows, drop=header[:1:-1]))
+        console().print(FittingTable(header, rows, drop=header[:1:-1]))
     for each in found.notes():
         note(each)
 
@@ -179,14 +187,3 @@ def _show(experiment: Experiment, json: bool) -> None:
 
 def _date(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-@contextmanager
-def _opened(url: str) -> Iterator[Store]:
-    from whyrank.online.store import Store
-
-    store = Store(url).create()
-    try:
-        yield store
-    finally:
-        store.close()

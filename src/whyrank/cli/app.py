@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from whyrank.cli.labels import LabelledCommand, LabelledGroup
 from whyrank.errors import DataError, ParameterError, WhyrankError
 from whyrank.version import __version__
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="whyrank",
+    cls=LabelledGroup,
     help="Rank the reasons, not only the items: explanations for recommendations, learned, ranked and measured.",
     epilog="Start with: whyrank demo",
     no_args_is_help=True,
@@ -40,10 +42,10 @@ app = typer.Typer(
 
 # -- options that several commands share -------------------------------------------------------------------------------
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 Data = Annotated[Path, typer.Argument(help="A data file, an EXTRA folder, a mined folder or a split folder.")]
 SplitFolder = Annotated[
-    Path, typer.Argument(help="A split folder (see `whyrank split`) or an EXTRA folder with index files.")
+    Path, typer.Argument(help="A split folder (see `whyrank split`) or an EXTRA folder with its index.")
 ]
 ModelFolder = Annotated[Path, typer.Argument(help="A folder that `whyrank fit` wrote.")]
 Columns = Annotated[
@@ -57,16 +59,14 @@ OnErrorOption = Annotated[
 ]
 RatingRange = Annotated[
     str | None,
-    typer.Option(
-        help="The scale of ratings, LOW:HIGH; by default recognised from the ratings. Others count as unknown."
-    ),
+    typer.Option(help="The scale of ratings, LOW:HIGH; recognized by default. Ratings outside it count as unknown."),
 ]
 EXPANSION = 100.0  # as in whyrank.data.compressed, which would take long to import here
 MaxExpansion = Annotated[
     float, typer.Option(help="How many times larger a compressed file may become; 64 MB are always allowed.")
 ]
 Trim = Annotated[bool, typer.Option("--trim", help="Remove blanks around ids.")]
-Seed = Annotated[int, typer.Option(help="Every random choice comes from it.")]
+Seed = Annotated[int, typer.Option(help="The seed of all random choices.")]
 Threads = Annotated[
     int | None, typer.Option(help="Threads; by default all cores. They never change the result.", min=1)
 ]
@@ -90,9 +90,9 @@ def _root(
         raise typer.Exit
 
 
-def command(name: str, example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def command(name: str, example: str, group: typer.Typer = app) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a command; its help ends with an example that runs."""
-    return app.command(name, epilog=f"Example: `{example}`")
+    return group.command(name, cls=LabelledCommand, epilog=f"Example: `{example}`")
 
 
 # What a terminal would obey instead of showing: control characters, marks that change the direction of writing; and

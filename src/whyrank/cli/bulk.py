@@ -11,16 +11,16 @@ from whyrank.cli.app import note, print_json, progress, told_if_interrupted
 from whyrank.ranking.options import Options
 
 if TYPE_CHECKING:
-    from whyrank.ranking.bulk import Shown
+    from whyrank.ranking.bulk import BulkColumns
 
 
-def shown_in_bulk(titles: Path | None, templates: Path | None, quotes: bool, sentences: bool) -> Shown:
+def shown_in_bulk(titles: Path | None, templates: Path | None, quotes: bool, sentences: bool) -> BulkColumns:
     """What files of reasons have beyond ids, scores and evidence."""
     from whyrank.data.names import read_named
-    from whyrank.ranking.bulk import Shown
+    from whyrank.ranking.bulk import BulkColumns
     from whyrank.ranking.sentences import Templates
 
-    return Shown(sentences, quotes, read_named(titles, "item", "title"), Templates.read(templates))
+    return BulkColumns(sentences, quotes, read_named(titles, "item", "title"), Templates.read(templates))
 
 
 def explain_in_bulk(
@@ -29,7 +29,7 @@ def explain_in_bulk(
     output: Path,
     n: int,
     options: Options,
-    shown: Shown,
+    shown: BulkColumns,
     threads: int | None,
     ray: str | None,
     json: bool,
@@ -63,7 +63,7 @@ def recommend_in_bulk(
     n: int,
     reasons: int,
     options: Options,
-    shown: Shown,
+    shown: BulkColumns,
     threads: int | None,
     json: bool,
 ) -> None:

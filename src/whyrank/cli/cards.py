@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from whyrank.cli.app import safe
-from whyrank.render import Fitted
+from whyrank.render import FittingTable
 
 if TYPE_CHECKING:
     from whyrank.ranking.options import Options
@@ -24,10 +24,10 @@ def card(title: str, reasons: list[Reason], *, quotes: bool = True) -> Iterator[
     yield from textwrap.wrap(safe(title), WIDTH) or [""]
     for reason in reasons:
         yield from _wrapped(f"{reason.sentence} ({counted(reason).replace(' ', GLUE)})", "  - ", "    ")
-    quoted = next((reason.quotes[0]["text"] for reason in reasons if reason.quotes), None) if quotes else None
-    if quoted is not None:
-        short = textwrap.shorten(str(quoted), QUOTE, placeholder=" …")
-        yield from _wrapped(f"“{short}”", "    ", "    ")
+        if quotes and reason.quotes:
+            short = textwrap.shorten(str(reason.quotes[0]["text"]), QUOTE, placeholder=" …")
+            yield from _wrapped(f"“{short}”", "    ", "    ")
+            quotes = False  # one is enough for a card
     if any(reason.fallback == "unknown_user" for reason in reasons):
         yield "  (the user is unknown: these come from what people say about the item)"
 
@@ -45,7 +45,7 @@ def _wrapped(text: str, first: str, rest: str) -> list[str]:
     return [line.replace(GLUE, " ") for line in lines]
 
 
-def score_table(title: str, reasons: list[Reason], options: Options | None = None) -> Fitted:
+def score_table(title: str, reasons: list[Reason], options: Options | None = None) -> FittingTable:
     """Reasons with the parts of their scores and their evidence; what options add to scores is a part, too."""
     parts = list(reasons[0].parts) if reasons else []
     rest = "boost" if options is not None and (options.boosts or options.specificity) else "evidence"
@@ -61,4 +61,4 @@ def score_table(title: str, reasons: list[Reason], options: Options | None = Non
     ]
     headers = ["because", "score", *names, *counts]
     drop = [counts[1], counts[2], counts[0], *reversed(names)]
-    return Fitted(headers, rows, title=title, caption=CAPTION, drop=drop, wrap=["because"])
+    return FittingTable(headers, rows, title=title, caption=CAPTION, drop=drop, wrap=["because"])

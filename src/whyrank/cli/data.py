@@ -29,7 +29,7 @@ from whyrank.cli.app import (
     read_data,
 )
 from whyrank.errors import ParameterError
-from whyrank.render import Fitted
+from whyrank.render import FittingTable
 
 if TYPE_CHECKING:
     from whyrank.data.describe import Description
@@ -70,19 +70,19 @@ def describe_command(
 @command("simulate", "whyrank simulate small -o small.parquet --reviews reviews.jsonl.gz")
 def simulate_command(
     preset: Annotated[str, typer.Argument(help="small, amazon, tripadvisor or yelp (the paper's Table 2).")] = "small",
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where the triplets go.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="The file for the triplets.")] = None,
     reviews: Annotated[
         Path | None, typer.Option(help="Write reviews to mine as well (.jsonl, .csv, .parquet, .gz).")
     ] = None,
-    users: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
-    items: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
-    explanations: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
-    records: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
-    triplets: Annotated[int | None, typer.Option(help="Instead of the preset's.")] = None,
+    users: Annotated[int | None, typer.Option(help="Overrides the preset.")] = None,
+    items: Annotated[int | None, typer.Option(help="Overrides the preset.")] = None,
+    explanations: Annotated[int | None, typer.Option(help="Overrides the preset.")] = None,
+    records: Annotated[int | None, typer.Option(help="Overrides the preset.")] = None,
+    triplets: Annotated[int | None, typer.Option(help="Overrides the preset.")] = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Make a data set with planted structure, and reviews that hold it."""
+    """Simulate a data set with known preferences, and reviews that express them."""
     from whyrank.data.tables import write_table
     from whyrank.simulation import simulate, simulate_reviews
 
@@ -111,7 +111,7 @@ def simulate_command(
 def split_command(
     data: Data,
     output: Annotated[Path, typer.Option("-o", "--output", help="The split folder to write.")],
-    repeats: Annotated[int, typer.Option(help="How many splits, each with randomness of its own.", min=1)] = 1,
+    repeats: Annotated[int, typer.Option(help="How many splits to make, each with its own random seed.", min=1)] = 1,
     test: Annotated[float | None, typer.Option(help="Share of records in test; by default 0.3.")] = None,
     validation: Annotated[
         float | None, typer.Option(help="Share of training records held out for validation; by default 0.1.")
@@ -125,7 +125,7 @@ def split_command(
     ] = "random",
     last: Annotated[
         int | None,
-        typer.Option(help="Of leave-last: records of a user in test, and as many in validation; by default 1."),
+        typer.Option(help="With leave-last: records per user in test, and as many in validation; by default 1."),
     ] = None,
     min_user_pairs: Annotated[int, typer.Option(help="Keep users with at least this many pairs.")] = 1,
     min_item_pairs: Annotated[int, typer.Option(help="Keep items with at least this many pairs.")] = 1,
@@ -213,7 +213,7 @@ def convert_command(
         note(f"{counted(triplets)} -> {output}")
 
 
-def _sizes(description: Description) -> Fitted:
+def _sizes(description: Description) -> FittingTable:
     rows = [
         ["users", f"{description.users:,}"],
         ["items", f"{description.items:,}"],
@@ -226,10 +226,10 @@ def _sizes(description: Description) -> Fitted:
     if description.ratings:
         low, high, mean = (description.ratings[name] for name in ("low", "high", "mean"))
         rows.append(["ratings", f"{low:g} to {high:g}, mean {mean:.2f}"])
-    return Fitted(["what", "count"], rows, title="Sizes", head=False)
+    return FittingTable(["what", "count"], rows, title="Sizes", head=False)
 
 
-def _tails(description: Description) -> Fitted:
+def _tails(description: Description) -> FittingTable:
     named = (
         ("records per user", description.per_user, description.users),
         ("records per item", description.per_item, description.items),
@@ -243,14 +243,14 @@ def _tails(description: Description) -> Fitted:
         for name, tail, total in named
     ]
     headers = ["", "median", "mean", "90%", "largest", "only once", "top 1%"]
-    return Fitted(headers, rows, title="How they spread", drop=["90%", "mean"])
+    return FittingTable(headers, rows, title="How they spread", drop=["90%", "mean"])
 
 
-def _most_said(description: Description) -> Fitted:
+def _most_said(description: Description) -> FittingTable:
     examples = [*description.examples, *[""] * len(description.most_said)]
     rows = [[text, f"{count:,}", examples[at]] for at, (text, count) in enumerate(description.most_said)]
     headers = ["most frequent", "times", "random examples"]
-    return Fitted(headers, rows, title="Explanations", wrap=[headers[0], headers[2]], drop=[headers[2]])
+    return FittingTable(headers, rows, title="Explanations", wrap=[headers[0], headers[2]], drop=[headers[2]])
 
 
 def _columns_of(path: Path, columns: str | None) -> str | None:

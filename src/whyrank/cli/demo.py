@@ -21,7 +21,7 @@ SHOWN: dict[str, Any] = {"diversity": 0.3}  # no two reasons that say nearly the
 
 @command("demo", "whyrank demo -o demo")
 def demo_command(
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for all that the demo makes.")] = Path(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for everything the demo writes.")] = Path(
         "demo"
     ),
     seed: Seed = 0,
@@ -70,12 +70,10 @@ class _Steps:
 
 def _save(folder: Path, model: Model, split: Split, threads: int | None) -> None:
     """The model, with the figures that the page shows of it."""
-    from whyrank.artifacts import add_report
     from whyrank.evaluation import evaluate
     from whyrank.experiments.record import record
 
-    model.save(folder)
-    add_report(folder, record(model, split.test, evaluate(model, split, threads=threads), threads))
+    model.save(folder, record(model, split.test, evaluate(model, split, threads=threads), threads))
 
 
 def _data(output: Path, seed: int, step: _Steps) -> Split:

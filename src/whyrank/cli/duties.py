@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as formats
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 User = Annotated[str, typer.Argument(help="The user's id, as in your data.")]
 StoreUrl = Annotated[str | None, typer.Option("--store", help="A store, such as sqlite:///whyrank.db.")]
-Models = Annotated[list[Path] | None, typer.Option("--model", help="A folder of a saved model. Repeatable.")]
+Models = Annotated[list[Path] | None, typer.Option("--model", help="A folder of a saved model. May be repeated.")]
 
 
 @command("forget", "whyrank forget u000001 --store sqlite:///whyrank.db --model model --data split -o receipt.json")
@@ -25,12 +26,13 @@ def forget_command(
     store: StoreUrl = None,
     model: Models = None,
     data: Annotated[
-        list[Path] | None, typer.Option("--data", help="A split, a mined folder or a checkpoint. Repeatable.")
+        list[Path] | None,
+        typer.Option("--data", help="A split folder, a mined folder or a checkpoint. May be repeated."),
     ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the receipt to this file.")] = None,
     json: Json = False,
 ) -> None:
-    """Erase a user from all that is named; the receipt names nobody."""
+    """Erase a user from the stores, models and data that you name, and write a receipt without the user's id."""
     from whyrank.atomic import new_file
     from whyrank.errors import ParameterError
     from whyrank.online.forget import forget
@@ -56,16 +58,18 @@ def forget_command(
         print_text(f"{each.folder} ({each.kind}): {removed or each.note or 'not in it'}")
         if removed and each.note:
             note(f"  {each.note}")
+    if not receipt.found:
+        note(f"nothing is known of {user!r}")
     note(f"receipt {receipt.id}" + ("" if output is None else f" -> {output}") + f". {receipt.note}")
 
 
 @command("retain", "whyrank retain --store sqlite:///whyrank.db --days 90")
 def retain_command(
     store: Annotated[str, typer.Option(help="A store, such as sqlite:///whyrank.db.")],
-    days: Annotated[int, typer.Option(help="Exposures and events that are older are erased.", min=1)],
+    days: Annotated[int, typer.Option(help="How many days exposures and events are stored.", min=1)],
     json: Json = False,
 ) -> None:
-    """Erase exposures and events that are too old; `whyrank serve --retain-days` does so every hour."""
+    """Erase old exposures and events; `whyrank serve --retain-days` does so every hour."""
     from whyrank.online.erasure import retain
 
     opened = _store(store)
@@ -120,7 +124,7 @@ def about_command(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="A .md or .html file to write.")] = None,
     json: Json = False,
 ) -> None:
-    """Say in plain words what a ranking weighs and why: its main parameters, from the model itself."""
+    """Say in plain words how a model ranks: its main parameters and their weights."""
     from whyrank.atomic import new_file
     from whyrank.errors import ParameterError
     from whyrank.models import load
@@ -132,10 +136,16 @@ def about_command(
     if output is not None:
         with new_file(output) as aside:
             aside.write_text(found.html() if output.suffix == ".html" else found.markdown(), encoding="utf-8")
+        note(f"how the model ranks -> {output}")
     if json:
         print_json(found.as_dict())
     elif output is None:
-        print_text(found.markdown())
+        print_text("\n".join(_filled(line) for line in found.markdown().splitlines()))
+
+
+def _filled(line: str) -> str:
+    """A line of Markdown in lines that a terminal shows whole; points of a list stay indented."""
+    return textwrap.fill(line, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _store(url: str | None) -> Store | None:

@@ -18,6 +18,7 @@ from whyrank.cli.app import (
     RayAddress,
     Seed,
     Threads,
+    Trim,
     command,
     note,
     print_json,
@@ -49,12 +50,14 @@ def experiment_command(
     config: Annotated[Path | None, typer.Option(help="A folder of configurations that `whyrank tune` wrote.")] = None,
     tune: Annotated[
         int,
-        typer.Option(help="First tune each model for every split, with so many trials on its validation part.", min=0),
+        typer.Option(
+            help="First tune each model for every split, with this many trials on its validation part.", min=0
+        ),
     ] = 0,
     candidates: Candidates = "pool",
     pairs: Annotated[list[str] | None, typer.Option("--pair", help="A case to show: --pair user,item.")] = None,
     titles: Titles = None,
-    cache: Annotated[Path | None, typer.Option(help="Where runs are kept; by default OUTPUT/runs.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="The folder for finished runs; by default OUTPUT/runs.")] = None,
     seed: Seed = 0,
     threads: Threads = None,
     jobs: Annotated[
@@ -64,10 +67,11 @@ def experiment_command(
         ),
     ] = None,
     columns: Columns = None,
+    trim: Trim = False,
     ray: RayAddress = None,
     json: Json = False,
 ) -> None:
-    """Make the paper's tables and figures, and more, from any data set; what was run before is not run again."""
+    """Make the paper's tables and figures, and more, from any data set. Finished runs are reused."""
     from whyrank.data.names import read_titles
     from whyrank.experiments.cache import Cache
     from whyrank.experiments.lab import Lab, of_same_data, read_configs, read_tuned
@@ -80,7 +84,7 @@ def experiment_command(
     given = config if config is not None and (config.exists() or not tune) else None
     lab = Lab(
         name=data.resolve().name.split(".")[0],
-        splits=read_or_draw(data, splits, seed, columns),
+        splits=read_or_draw(data, splits, seed, columns, trim),
         cache=Cache(cache or output / "runs"),
         configs=read_configs(given),
         candidates=candidates,  # type: ignore[arg-type]
@@ -115,7 +119,7 @@ def experiment_command(
         note(f"report -> {page}")
 
 
-def read_or_draw(data: Path, count: int, seed: int, columns: str | None) -> list[Split]:
+def read_or_draw(data: Path, count: int, seed: int, columns: str | None, trim: bool) -> list[Split]:
     """The splits of a folder that has some, or fresh ones."""
     from whyrank.data import read_splits
     from whyrank.data import splits as draw
@@ -132,7 +136,7 @@ def read_or_draw(data: Path, count: int, seed: int, columns: str | None) -> list
             if len(found) < count:
                 note(f"{data} holds {len(found)} of the {count} splits asked for; using those")
             return found[:count]
-    return draw(read_data(data, columns), count, seed=seed)
+    return draw(read_data(data, columns, trim=trim), count, seed=seed)
 
 
 def teller(bar: Progress) -> Callable[[str, int, int], None]:

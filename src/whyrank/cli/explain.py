@@ -34,10 +34,10 @@ TemplatesFile = Annotated[
     Path | None,
     typer.Option("--templates", help="A JSON file of templates for sentences: other words, another language."),
 ]
-QUOTES = "Show what people wrote; it is written to files only if asked for."
+QUOTES = "Show what people wrote; in files only with this option."
 FORMS = "(.parquet, .csv, .tsv or .jsonl)"
 Sentences = Annotated[
-    bool, typer.Option("--sentences/--no-sentences", help="With files: write sentences; without them it is quicker.")
+    bool, typer.Option("--sentences/--no-sentences", help="With files: write sentences. It is faster without them.")
 ]
 
 
@@ -55,7 +55,7 @@ def explain_command(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help=f"Where the reasons of --pairs go {FORMS}; with --ray a folder."),
+        typer.Option("-o", "--output", help=f"The file for the reasons of --pairs {FORMS}; with --ray a folder."),
     ] = None,
     n: Count = 5,
     titles: Titles = None,
@@ -69,7 +69,7 @@ def explain_command(
     *,
     options: Options,
 ) -> None:
-    """Show the best reasons of a pair, or write those of millions of pairs from file to file."""
+    """Show the best reasons for a pair, or write the reasons for millions of pairs to a file."""
     from whyrank.data.names import read_titles
     from whyrank.models import load
     from whyrank.ranking.sentences import Templates
@@ -132,7 +132,7 @@ def recommend_command(
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help=f"Where the items and reasons of --users go {FORMS}.")
+        Path | None, typer.Option("-o", "--output", help=f"The file for the items and reasons of --users {FORMS}.")
     ] = None,
     n: Count = 5,
     reasons: Annotated[int | None, typer.Option(help="Reasons for each item; by default 3.", min=0)] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import textwrap
 import time
 from pathlib import Path
@@ -39,7 +40,7 @@ from whyrank.cli.app import (
     told_if_interrupted,
     warn_first_run,
 )
-from whyrank.errors import DataError, ParameterError
+from whyrank.errors import ClusterError, DataError, ParameterError
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -74,7 +75,7 @@ def fit_command(
     json: Json = False,
 ) -> None:
     """Fit a model to triplets (of a split folder: to its training part) and save it."""
-    from whyrank.artifacts import MARKER, add_report
+    from whyrank.artifacts import MARKER
     from whyrank.data.split import is_split, read_split
     from whyrank.training import History, Run
 
@@ -95,8 +96,10 @@ def fit_command(
         raise ParameterError("-o is missing: the model folder to write")
     check_place(output, MARKER)
     if ray is not None:
-        if rating_range is not None:
-            raise ParameterError("--rating-range is for fits on one machine; give it to whyrank split or convert")
+        if rating_range is not None or trim:
+            raise ParameterError(
+                "--rating-range and --trim are for fits on one machine; give them to whyrank split or convert"
+            )
         fit_on_cluster(chosen, data, output, ray, store, resume, threads, columns, on_error, number, json)
         return
     warn_first_run()
@@ -114,9 +117,7 @@ def fit_command(
         run = Run(threads=threads, monitors=monitors, checkpoint=checkpoint, resume=resume)
         chosen.fit(split or triplets, run=run)
         seconds = time.perf_counter() - begin
-        chosen.save(output)
-        if history.rows:
-            add_report(output, {"training": history.rows})
+        chosen.save(output, {"training": history.rows} if history.rows else None)
         remove_checkpoint(checkpoint)
     if json:
         print_json({"model": chosen.id, "output": output, "triplets": len(triplets), "seconds": seconds})
@@ -131,11 +132,13 @@ def add_command(
     output: Annotated[Path, typer.Option("-o", "--output", help="The model folder to write.")],
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
+    trim: Trim = False,
     json: Json = False,
 ) -> None:
     """Add new explanations to a fitted bper+, which ranks them by their texts, without fitting again."""
     import polars as pl
 
+    from whyrank.data.foreign import trimmed
     from whyrank.data.tables import read_table
     from whyrank.models import BPERPlus, load
 
@@ -144,6 +147,7 @@ def add_command(
         raise ParameterError(f"{model}: is a {loaded.id}, which does not read texts; use a model of bper+")
     problems = new_problems(on_error)
     table = read_table(texts, ["explanation", "text"], parse_columns(columns), problems)
+    table = trimmed(table) if trim else table
     if "explanation" not in table.columns:
         raise DataError("no column explanation", path=texts, expected="columns explanation and text")
     empty = table.select(pl.any_horizontal(pl.all().is_null() | (pl.all().cast(pl.String) == ""))).to_series()
@@ -175,19 +179,21 @@ def fit_on_cluster(
     json: bool,
 ) -> None:
     """The same fit by a cluster's machines; a folder of Parquet files is not read here at all."""
-    from whyrank.artifacts import add_report
     from whyrank.cluster.fit import PARTS, fit, put_data
     from whyrank.cluster.ingest import ingest
     from whyrank.cluster.session import connect
-    from whyrank.cluster.store import Store
+    from whyrank.cluster.store import StateStore
     from whyrank.data.files import is_parquet_folder
     from whyrank.data.split import is_split, read_split
     from whyrank.training import History, Run
 
     begin, history = time.perf_counter(), History()
-    place = Store.at(f"{store}/whyrank-{output.name}" if store else output.parent / f".{output.name}.ray")
+    # Outputs of one name in different folders have places of their own.
+    own = hashlib.sha256(str(output.resolve()).encode()).hexdigest()[:8]
+    place = StateStore.at(f"{store}/whyrank-{output.name}-{own}" if store else output.parent / f".{output.name}.ray")
     with sole_writer(output), connect(address) as cluster, progress(json) as bar:
         cluster.require_cpus(threads or 1)
+        place = place.claimed()  # before data is written: an earlier run that still lives mixes nothing into it
         validation = whole = None
         if is_parquet_folder(data):
             parts = ingest(cluster, data, place, max(PARTS, cluster.cpus), parse_columns(columns))
@@ -195,15 +201,20 @@ def fit_on_cluster(
             learned, held = model.parts_of(read_split(data, number))
             parts = put_data(learned, place)
             if held is not None and held.records:
-                validation = put_data(held, Store(f"{place.url}/validation"))
-                whole = put_data(learned.joined(held), Store(f"{place.url}/whole"))
+                validation = put_data(held, place.within("validation"))
+                whole = put_data(learned.joined(held), place.within("whole"))
         else:
             parts = put_data(read_data(data, columns, on_error, number), place)
         run = Run(threads=threads, monitors=(bar_monitor(bar, model.id), history), resume=resume)
-        fit(cluster, model, parts, output, run, validation=validation, whole=whole)
-        if history.rows:
-            add_report(output, {"training": history.rows})
-    place.remove()
+
+        def report() -> dict[str, object]:
+            return {"training": history.rows} if history.rows else {}
+
+        fit(cluster, model, parts, output, run, validation=validation, whole=whole, report=report)
+        try:
+            place.remove()
+        except ClusterError as error:  # the model is written; what is there is another run's now
+            note(f"the store was not removed: {error}")
     seconds = time.perf_counter() - begin
     if json:
         print_json({"model": model.id, "output": output, "seconds": seconds, "ray": address})
@@ -217,6 +228,7 @@ def models_command(json: Json = False) -> None:
     import dataclasses
 
     from whyrank.models import MODELS
+    from whyrank.models.parameters import as_text
 
     listed: list[dict[str, Any]] = [
         {
@@ -235,7 +247,7 @@ def models_command(json: Json = False) -> None:
         return
     width = min(console().width, 100)
     for row in listed:
-        named = ", ".join(f"{name}={about['default']}" for name, about in row["parameters"].items())
+        named = ", ".join(f"{name}={as_text(about['default'])}" for name, about in row["parameters"].items())
         about = row["summary"] + ("; ranks items, too" if row["ranks_items"] else "")
         print_text(_hanging(f"{row['id']:<11} {about}", width))
         if named:

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from whyrank.atomic import check_place, sole_writer
-from whyrank.cli.app import Columns, Json, ModelFolder, OnErrorOption, Seed, command, note, print_json, read_data
+from whyrank.cli.app import Columns, Json, ModelFolder, OnErrorOption, Seed, Trim, command, note, print_json, read_data
+from whyrank.render import number_of
 
 
 @command("fold-in", "whyrank fold-in model new.csv -o model")
@@ -18,6 +19,7 @@ def fold_in_command(
     output: Annotated[Path, typer.Option("-o", "--output", help="The model folder to write; may be the same one.")],
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
+    trim: Trim = False,
     json: Json = False,
 ) -> None:
     """Add new users and items to a fitted model without fitting again; a service loads the new folder by itself."""
@@ -25,7 +27,7 @@ def fold_in_command(
     from whyrank.models import load
 
     check_place(output, MARKER)
-    new = read_data(data, columns, on_error)
+    new = read_data(data, columns, on_error, trim=trim)
     with sole_writer(output):
         loaded = load(model).fold_in(new)
         loaded.save(output)
@@ -33,13 +35,14 @@ def fold_in_command(
     if json:
         print_json({"model": loaded.id, "output": output, **found._asdict()})
         return
-    note(f"{found.triplets:,} triplets, {found.users:,} new users and {found.items:,} new items -> {output}")
+    sizes = ((found.triplets, "triplet"), (found.users, "new user"), (found.items, "new item"))
+    triplets, users, items = (number_of(*each) for each in sizes)
+    note(f"{triplets}, {users} and {items} -> {output}")
     if found.unknown_explanations:
-        note(
-            f"{found.unknown_explanations:,} triplets skipped: the model does not know their explanations; fit it again"
-        )
+        skipped = number_of(found.unknown_explanations, "triplet")
+        note(f"{skipped} skipped: the model does not know what is said there; fit it again")
     if found.known_pairs:
-        note(f"{found.known_pairs:,} records skipped: the model knows these pairs")
+        note(f"{number_of(found.known_pairs, 'record')} skipped: the model knows such pairs")
 
 
 @command("export", "whyrank export model -o exported --form faiss")
@@ -53,7 +56,7 @@ def export_command(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Write keys and queries for a vector index or for anything else, and measure what an index finds."""
+    """Write keys and queries for a vector index or another system, and measure what an index finds."""
     from whyrank.models import load
     from whyrank.ranking.export import MARKER, export
 

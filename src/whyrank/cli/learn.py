@@ -21,18 +21,20 @@ if TYPE_CHECKING:
     from whyrank.online.estimate import Estimate
 
 GoalText = Annotated[
-    str, typer.Option("--goal", help="What reactions are worth: clicked=1,helpful=2,converted=5,dismissed=-1.")
+    str, typer.Option("--goal", help="What each reaction is worth, separated by commas: clicked=1,dismissed=-1.")
 ]
-Clip = Annotated[float, typer.Option(help="No list counts for more than so many.", min=1)]
+Clip = Annotated[float, typer.Option(help="The largest weight of one list.", min=1)]
 Route = Annotated[
     str | None,
     typer.Option("--route", help="Only lists of this route, explain or recommend."),
 ]
 Until = Annotated[
     datetime | None,
-    typer.Option(help="Only what was shown and done before this time (UTC), so that a log that grows stays the same."),
+    typer.Option(
+        help="Only what happened before this time (UTC, 2026-11-30): a growing log then gives the same result."
+    ),
 ]
-REFUSED = 3  # exit code: the gate let nothing through
+REFUSED = 3  # exit code: the gate let nothing through, or the log cannot tell
 SAVED = 2.0  # seconds between two checkpoints of learn
 
 
@@ -40,20 +42,24 @@ SAVED = 2.0  # seconds between two checkpoints of learn
 @with_options
 def estimate_command(
     log: Annotated[str, typer.Argument(help="A log of exposures and events: a folder, or the URL of a store.")],
-    model: Annotated[Path, typer.Option(help="The model in question.")],
+    model: Annotated[Path, typer.Option(help="The folder of the model to estimate.")],
     baseline: Annotated[
-        Path | None, typer.Option(help="What it is compared with, under the same options; what was shown unless given.")
+        Path | None,
+        typer.Option(help="The model folder to compare with, under the same options; by default what was shown."),
     ] = None,
     goal: GoalText = "clicked=1",
     clip: Clip = 50.0,
     route: Route = None,
     until: Until = None,
-    confidence: Annotated[float, typer.Option(help="Of the intervals.", min=0.5, max=0.999)] = 0.95,
+    confidence: Annotated[float, typer.Option(help="The confidence of the intervals.", min=0.5, max=0.999)] = 0.95,
     json: Json = False,
     *,
     options: Options,
 ) -> None:
-    """Estimate what a model or an option would have got, from a log of drawn lists; or say why that cannot be told."""
+    """Estimate from a log what a model or an option would have achieved, or say why the log cannot tell.
+
+    Exit code 3: the log cannot tell.
+    """
     from whyrank.models import load
     from whyrank.online.estimate import estimate
     from whyrank.online.log import Log
@@ -67,9 +73,11 @@ def estimate_command(
     found = estimate(read, candidate, compared, goal=wanted, clip=clip, confidence=confidence)
     if json:
         print_json(found.as_dict())
-        return
-    show_estimate(found)
-    print_text(found.verdict())
+    else:
+        print_text(found.verdict())
+        show_estimate(found)
+    if found.refused:
+        raise typer.Exit(REFUSED)
 
 
 @command("learn", "whyrank learn model --log log -o new --explore 0.5")
@@ -79,7 +87,7 @@ def learn_command(
     log: Annotated[
         str, typer.Option("--log", "--store", help="Exposures and events: a folder, or the URL of a store.")
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where the new model goes if it passes.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder for the new model; written if it passes.")],
     goal: GoalText = "clicked=1",
     clip: Clip = 50.0,
     route: Route = None,
@@ -89,10 +97,10 @@ def learn_command(
     *,
     options: Options,
 ) -> None:
-    """Learn which reasons work from what people did with them; written only if it is not worse, with confidence.
+    """Learn from people's reactions which reasons work. The new model is written only if it is not worse.
 
-    The options are those under which lists are shown. A command that was interrupted or killed goes on when it is given
-    again, unless the log has grown meanwhile (see --until). Exit code 3: the new model did not pass and is not written.
+    Give the options under which lists are shown. An interrupted command continues when it is run again, unless the log
+    has grown meanwhile (see --until). Exit code 3: the new model did not pass and is not written.
     """
     from whyrank.artifacts import MARKER
     from whyrank.models import load
@@ -119,8 +127,8 @@ def learn_command(
     else:
         looks = ", ".join(f"{100 * each[0]:.0f}%" for each in found.attention)
         print_text(f"learned from {found.lists:,} lists: {found.strength}; people look at positions: {looks}")
-        show_estimate(found.estimate)
         print_text(found.verdict())
+        show_estimate(found.estimate)
         if written:
             note(f"model -> {output}" + ("" if found.passed else " (--force)"))
     if not written:
@@ -145,8 +153,8 @@ def uplift_of(uplift: float, low: float, high: float) -> tuple[str, str]:
 
 
 def show_estimate(found: Estimate) -> None:
-    """A table of all estimators."""
-    from whyrank.render import Fitted
+    """A table of all estimators; none where the log cannot tell, as its figures would say nothing."""
+    from whyrank.render import FittingTable
 
     headers = ["estimator", "per list", "interval", "baseline", "uplift", "interval of uplift", "effective lists"]
     rows = [
@@ -158,6 +166,10 @@ def show_estimate(found: Estimate) -> None:
         for each in found.lines
     ]
     people = f"{found.lists:,} lists of {found.users:,} people, {found.logged:.4f} per list as shown"
-    console().print(Fitted(headers, rows, title=people, drop=["baseline", "effective lists", "interval", "uplift"]))
+    if found.refused:
+        note(f"the log: {people}; --json has the figures that do not count")
+    else:
+        drop = ["baseline", "interval", "effective lists", "uplift"]
+        console().print(FittingTable(headers, rows, title=people, drop=drop))
     for text in found.notes:
         note(text)

@@ -23,7 +23,7 @@ from whyrank.cli.app import (
     warn_first_run,
 )
 from whyrank.errors import ParameterError
-from whyrank.render import Fitted
+from whyrank.render import FittingTable
 
 if TYPE_CHECKING:
     from whyrank.evaluation import Evaluation
@@ -47,7 +47,7 @@ def evaluate_command(
     part: Annotated[str, typer.Option(help="test or validation.")] = "test",
     candidates: Candidates = "pool",
     save: Annotated[
-        bool, typer.Option("--save", help="Keep the figures in the model folder, with a curve over mu, for the page.")
+        bool, typer.Option("--save", help="Store the figures in the model folder, with a curve over mu, for the page.")
     ] = False,
     alpha: Annotated[
         Path | None, typer.Option(help="With --save: results.json of `whyrank experiment alpha`, for its curve.")
@@ -100,7 +100,7 @@ def evaluate_command(
     found = result.explanation["hit"]
     console().print(f"{result.model} finds a right reason in {100 * found:.0f} of 100 lists of {k}.")
     title = f"{result.model} on {result.pairs:,} {part} pairs, lists of {k}"
-    console().print(Fitted(headers, rows, title=title, drop=headers[2:3]))
+    console().print(FittingTable(headers, rows, title=title, drop=headers[2:3]))
     if result.reach:
         note(reach_text(result.candidates, result.reach))
     if result.candidates == "item-all" and result.model.startswith("profile"):
@@ -137,7 +137,7 @@ def compare_command(
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Fit models to a split, or take fitted ones, and compare them, with significance.
+    """Compare models on a split, with significance: fit them here or take fitted ones.
 
     Where the folder holds several splits, fitted models give their settings and are fitted again to each.
     """

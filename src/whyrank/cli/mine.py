@@ -17,6 +17,7 @@ from whyrank.cli.app import (
     RatingRange,
     RayAddress,
     Threads,
+    Trim,
     command,
     console,
     note,
@@ -28,7 +29,7 @@ from whyrank.cli.app import (
     told_if_interrupted,
 )
 from whyrank.errors import DataError, MissingExtra, ParameterError
-from whyrank.render import Fitted
+from whyrank.render import FittingTable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,31 +43,38 @@ THIN = 0.3  # share of reviews with a statement below which the pool is too thin
 
 @command("mine", "whyrank mine reviews.jsonl.gz -o mined")
 def mine_command(
-    reviews: Annotated[list[Path], typer.Argument(help="Files of reviews: user, item, text; Amazon's and Yelp's too.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write, data for every other command.")],
+    reviews: Annotated[
+        list[Path],
+        typer.Argument(help="Review files with user, item and text. Amazon's and Yelp's formats are recognized."),
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The folder to write; other commands read it as data.")
+    ],
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A rule (StatementRules, or MiningRules for clauses): --set min_count=10."),
+        typer.Option("--set", help="A rule of mining: --set min_count=10. May be repeated."),
     ] = None,
     unit: Annotated[
         str | None, typer.Option(help="statements (aspect, opinion, polarity), or clauses as version 0.1 mined them.")
     ] = None,
     titles: Annotated[
-        Path | None, typer.Option(help="Names of items, a table with columns item and title: not aspects of them.")
+        Path | None,
+        typer.Option(help="A file with columns item and title. Words of an item's own name do not become aspects."),
     ] = None,
-    extra: Annotated[bool, typer.Option("--extra", help="EXTRA's rules and nothing else.")] = False,
+    extra: Annotated[bool, typer.Option("--extra", help="Use the rules of the EXTRA data sets and no others.")] = False,
     pool: Annotated[
-        Path | None, typer.Option(help="A mined folder to carry on: its explanations keep their ids.")
+        Path | None, typer.Option(help="Add to this mined folder; its explanations keep their ids.")
     ] = None,
     rules: Annotated[bool, typer.Option("--rules", help="Show what each rule dropped, with examples.")] = False,
     review: Annotated[
         Path | None,
-        typer.Option(help="A CSV of groups to accept, merge or reject: written, or read back if there."),
+        typer.Option(help="A CSV file for reviewing statements by hand: written if missing, applied if it exists."),
     ] = None,
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
     rating_range: RatingRange = None,
     max_expansion: MaxExpansion = EXPANSION,
+    trim: Trim = False,
     threads: Threads = None,
     ray: RayAddress = None,
     json: Json = False,
@@ -107,8 +115,9 @@ def mine_command(
                     output.parent / f".{output.name}.ray",
                     columns=parse_columns(columns),  # type: ignore[arg-type]
                     rules=StatementRules().changed(chosen),
-                    titles=read_titles(titles),
+                    titles=read_titles(titles, trim=trim),
                     on_error=on_error,  # type: ignore[arg-type]
+                    trim=trim,
                     tell=tell,
                 )
             mined = Mined.read(output)
@@ -118,13 +127,14 @@ def mine_command(
                 columns=parse_columns(columns),  # type: ignore[arg-type]
                 unit="clauses" if clauses else "statements",
                 rules=base,
-                titles=read_titles(titles),
+                titles=read_titles(titles, trim=trim),
                 threads=threads,
                 progress=tell,
                 on_error=on_error,  # type: ignore[arg-type]
                 pool=pool,
                 rating_range=parse_range(rating_range),
                 max_expansion=max_expansion,
+                trim=trim,
                 **chosen,
             )
         if review is not None and review.is_file():
@@ -175,7 +185,9 @@ def _show_rules(mined: Mined, out: Console) -> None:
         examples = row["examples"] if isinstance(row["examples"], list) else []
         shown = "; ".join(str(text)[:60] for text in examples[:3])
         rows.append([str(row["rule"]), str(row["drops"]), f"{row['sentences']:,}", shown])
-    out.print(Fitted(headers, rows, title="What the rules dropped", wrap=[headers[1], headers[3]], drop=[headers[3]]))
+    out.print(
+        FittingTable(headers, rows, title="What the rules dropped", wrap=[headers[1], headers[3]], drop=[headers[3]])
+    )
 
 
 def _show(mined: Mined, output: Path, rules: bool) -> None:
@@ -187,7 +199,7 @@ def _show(mined: Mined, output: Path, rules: bool) -> None:
     ]
     headers = ["text", "records", "aspect", "sentiment"]
     title = f"The most frequent {mined.unit}"
-    console().print(Fitted(headers, rows, title=title, wrap=["text"], drop=["aspect", "sentiment"]))
+    console().print(FittingTable(headers, rows, title=title, wrap=["text"], drop=["aspect", "sentiment"]))
     if mined.coverage:
         covered = mined.coverage
         shares = {name: f"{covered[name]:.0%}" for name in ("reviews", "users", "items_with_3", "judgements")}

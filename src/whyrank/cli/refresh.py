@@ -12,6 +12,7 @@ from whyrank.cli.app import (
     Json,
     OnErrorOption,
     Threads,
+    Trim,
     command,
     note,
     parse_columns,
@@ -36,13 +37,18 @@ def refresh_command(
     folder: Annotated[Path, typer.Argument(metavar="MODEL", help="The model folder that is served; made if missing.")],
     reviews: Annotated[list[Path], typer.Argument(help="Files of reviews, or folders; files read before are skipped.")],
     work: Annotated[
-        Path | None, typer.Option(help="Where the pool and the state are stored; by default MODEL.refresh.")
+        Path | None, typer.Option(help="The folder for the pool and the state; by default MODEL.refresh.")
     ] = None,
     pool: Annotated[
-        Path | None, typer.Option(help="For the first refresh: the mined folder that the served model comes from.")
+        Path | None, typer.Option(help="For the first refresh: the mined folder that the served model was fitted to.")
     ] = None,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Begin a new pool with these reviews alone, whatever the served model knows."),
+    ] = False,
     model: Annotated[
-        str | None, typer.Option(help="Which model to fit, see `whyrank models`; by default as the served one.")
+        str | None,
+        typer.Option(help="Which model to fit, see `whyrank models`; by default the same as the served one."),
     ] = None,
     settings: Settings = None,
     config: Annotated[Path | None, typer.Option(help="A configuration file, as `whyrank tune` writes it.")] = None,
@@ -50,19 +56,22 @@ def refresh_command(
     titles: Titles = None,
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
+    trim: Trim = False,
     holdout: Annotated[float, typer.Option(help="Share of the new records that both models are measured on.")] = 0.1,
     tolerance: Annotated[float, typer.Option(help="Share of the served model's NDCG that may be lost.")] = 0.02,
-    least: Annotated[int, typer.Option(min=0, help="Swap nothing if fewer records than this are measured on.")] = 0,
+    least: Annotated[
+        int, typer.Option(min=0, help="Do not replace the model if fewer records than this can be used to compare.")
+    ] = 0,
     forget: Annotated[
         bool, typer.Option("--forget-reactions", help="Leave out what the served model learned from reactions.")
     ] = False,
-    again: Annotated[bool, typer.Option("--again", help="Try again what was refused before.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Try files again that were refused before.")] = False,
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Read new reviews, fit, compare with the served model, and replace it if the new one is no worse; for cron.
+    """Read new reviews, fit, compare with the served model, and replace it if the new one is not worse. Made for cron.
 
-    Exit codes: 0 swapped or nothing new, 3 refused (the served model stays), 2 an error (nothing was swapped).
+    Exit codes: 0 replaced or nothing new, 3 refused (the served model stays), 2 an error (nothing was replaced).
     """
     try:
         from whyrank.data.names import read_titles
@@ -76,8 +85,9 @@ def refresh_command(
         model=chosen,
         rules=parse_rules(rules, StatementRules, "--rule"),
         columns=parse_columns(columns),  # type: ignore[arg-type]
-        titles=read_titles(titles),
+        titles=read_titles(titles, trim=trim),
         on_error=on_error,  # type: ignore[arg-type]
+        trim=trim,
         holdout=holdout,
         tolerance=tolerance,
         least=least,
@@ -98,6 +108,7 @@ def refresh_command(
             reviews,
             work=work,
             pool=pool,
+            fresh=fresh,
             recipe=recipe,
             again=again,
             tell=(lambda text: None) if json else note,
@@ -109,7 +120,7 @@ def refresh_command(
     else:
         what = {
             "swapped": "is in service",
-            "refused": "stays as it was: the new one is worse, or too little shows that it is not",
+            "refused": "stays as it was: the new one is worse or knows far less, or too little shows that it does not",
         }
         note(f"{found.outcome}: {folder} {what.get(found.outcome, 'stays as it was')} ({found.seconds:.1f} s)")
         if found.report:

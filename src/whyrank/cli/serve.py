@@ -12,20 +12,23 @@ from whyrank.cli.app import Number, command, note
 Host = Annotated[str, typer.Option(help="The address to listen on; by default only this machine can reach it.")]
 Port = Annotated[int, typer.Option(help="The port to listen on.", min=0, max=65535)]
 StoreOption = Annotated[
-    str, typer.Option(help="Where feedback and studies are kept: a SQLAlchemy URL, such as postgresql+psycopg://...")
+    str, typer.Option(help="Where feedback and studies are stored: a SQLAlchemy URL, such as postgresql+psycopg://...")
 ]
 Prefix = Annotated[str, typer.Option(help="The path that a proxy puts before everything, such as /reasons.")]
-Titles = Annotated[Path | None, typer.Option(help="A table with columns item and title.")]
+Titles = Annotated[Path | None, typer.Option(help="A file with columns item and title.")]
 AllowedHosts = Annotated[
     list[str] | None,
-    typer.Option("--allow-host", help="A name under which the service is reached; others are refused. Repeatable."),
+    typer.Option("--allow-host", help="A host name of the service; requests for others are refused. May be repeated."),
 ]
 Proxies = Annotated[
     list[str] | None,
-    typer.Option("--proxy", help="An address or network of a proxy whose X-Forwarded-For is believed. Repeatable."),
+    typer.Option(
+        "--proxy", help="The address or network of a proxy whose X-Forwarded-For is trusted. May be repeated."
+    ),
 ]
 Groups = Annotated[
-    Path | None, typer.Option(help="A file with columns item and group, such as providers, for least shares of places.")
+    Path | None,
+    typer.Option(help="A file with columns item and group (such as a provider), for minimum shares of places."),
 ]
 DEFAULT_STORE = "sqlite:///whyrank.db"
 
@@ -35,7 +38,9 @@ def serve_command(
     models: Annotated[list[str], typer.Argument(help="Model folders, or name=folder; the first is the default model.")],
     host: Host = "127.0.0.1",
     port: Port = 8000,
-    workers: Annotated[int, typer.Option(help="Processes; they share what is memory-mapped.", min=1)] = 1,
+    workers: Annotated[
+        int, typer.Option(help="The number of processes; they share the memory-mapped models.", min=1)
+    ] = 1,
     split: Annotated[Path | None, typer.Option(help="A split folder whose test pairs studies may use.")] = None,
     number: Number = 1,
     store: StoreOption = DEFAULT_STORE,
@@ -45,7 +50,9 @@ def serve_command(
             help="A file with a line `SHA256 name ask,log,administer` for each API key; or set WHYRANK_API_KEYS."
         ),
     ] = None,
-    unprotected: Annotated[bool, typer.Option("--open", help="Listen beyond this machine without API keys.")] = False,
+    unprotected: Annotated[
+        bool, typer.Option("--open", help="Allow other machines to connect without API keys.")
+    ] = False,
     allow_host: AllowedHosts = None,
     proxy: Proxies = None,
     prefix: Prefix = "",
@@ -53,20 +60,20 @@ def serve_command(
     titles: Titles = None,
     groups: Groups = None,
     log: Annotated[
-        bool, typer.Option("--log", help="Store what is shown, also where requests do not ask for it.")
+        bool, typer.Option("--log", help="Log every list that is shown, even if the request does not ask for it.")
     ] = False,
     experiment: Annotated[
-        str | None, typer.Option(help="An experiment whose arms answer requests that name no model.")
+        str | None, typer.Option(help="The experiment that answers requests which name no model.")
     ] = None,
     retain_days: Annotated[
-        int | None, typer.Option(help="Erase exposures and events that are older; by default never.", min=1)
+        int | None, typer.Option(help="Erase exposures and events after this many days; by default never.", min=1)
     ] = None,
     aspects: Annotated[
         Path | None,
-        typer.Option(help="A table with columns id and aspect, such as a mined folder's explanations.parquet."),
+        typer.Option(help="A file with columns id and aspect, such as explanations.parquet of `whyrank mine`."),
     ] = None,
 ) -> None:
-    """Serve reasons over HTTP, with the page, feedback and studies; replaced folders are loaded again."""
+    """Serve reasons over HTTP, with the page, feedback and studies. A replaced model folder is loaded again."""
     from whyrank.service.run import run
     from whyrank.service.settings import Settings, read_keys
 

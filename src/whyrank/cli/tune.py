@@ -16,6 +16,7 @@ from whyrank.cli.app import (
     RayAddress,
     Seed,
     Threads,
+    Trim,
     command,
     console,
     note,
@@ -26,7 +27,7 @@ from whyrank.cli.app import (
 )
 from whyrank.cli.measure import Candidates
 from whyrank.errors import ParameterError
-from whyrank.render import Fitted
+from whyrank.render import FittingTable
 
 TRIALS = 40
 
@@ -37,20 +38,21 @@ def tune_command(
     model: Annotated[str, typer.Option(help="Which model, see `whyrank models`.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The configuration to write, a .json file.")],
     trials: Annotated[int | None, typer.Option(help=f"How many trials in all; {TRIALS} unless given.", min=1)] = None,
-    seconds: Annotated[float | None, typer.Option(help="Start no trial after so many seconds.", min=0)] = None,
+    seconds: Annotated[float | None, typer.Option(help="Start no more trials after this many seconds.", min=0)] = None,
     sampler: Annotated[str, typer.Option(help="tpe, or grid (the paper's).")] = "tpe",
-    space: Annotated[Path | None, typer.Option(help="A search space of your own, a JSON file.")] = None,
+    space: Annotated[Path | None, typer.Option(help="A JSON file with your own search space.")] = None,
     candidates: Candidates = "pool",
     number: Number = 1,
     seed: Seed = 0,
     threads: Threads = None,
     columns: Columns = None,
+    trim: Trim = False,
     ray: RayAddress = None,
     json: Json = False,
 ) -> None:
     """Find good parameters on validation records; `whyrank fit --config` and `experiment --config` read them.
 
-    Trials are kept beside the output (.sqlite), so that an interrupted search goes on and a longer one adds to it.
+    Trials are stored next to the output (.sqlite): an interrupted search continues, and a longer one adds to it.
     """
     from whyrank.cli.experiment import read_or_draw
     from whyrank.experiments.spaces import space_of
@@ -59,7 +61,7 @@ def tune_command(
     if output.suffix != ".json":
         raise ParameterError(f"-o is {str(output)!r}; name a .json file")
     where = space_of(model, sampler, space)
-    splits = read_or_draw(data, number, seed, columns)
+    splits = read_or_draw(data, number, seed, columns, trim)
     if number > len(splits):
         raise ParameterError(f"--number is {number}; {data} has {len(splits)} splits")
     if trials is None and seconds is None and sampler == "tpe":
@@ -97,5 +99,5 @@ def tune_command(
         for kind, measured in zip(found.tasks, found.values, strict=True)
     ]
     title = f"{found.model}: best of {len(found.trials)} trials on validation"
-    console().print(Fitted(["parameter", "value"], rows, title=title))
+    console().print(FittingTable(["parameter", "value"], rows, title=title))
     note(f"{output}; all trials in {output.with_suffix('.csv')}")

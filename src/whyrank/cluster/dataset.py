@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.cluster.store import Arrays, Store
+from whyrank.cluster.store import Arrays, StateStore
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
@@ -32,7 +32,7 @@ class Dataset:
     (popularity, mean rating, by how many users and of how many items each is said) is small enough to be in one file.
     """
 
-    store: Store
+    store: StateStore
     digest: str
     user_count: int
     item_count: int
@@ -67,15 +67,25 @@ class Dataset:
 
     # -- files ---------------------------------------------------------------------------------------------------------
 
-    def rows(self, side: Side) -> int:
-        return self.user_count if side == "user" else self.item_count
+    def count(self, kind: str) -> int:
+        """How many users, items or explanations there are; also of a table that is named after them."""
+        return {"user": self.user_count, "item": self.item_count}.get(kind, self.explanation_count)
 
     def bounds(self, side: Side) -> list[int]:
         """The first user (or item) of each part, and the end."""
-        return bounds(self.rows(side), self.parts)
+        return bounds(self.count(side), self.parts)
 
     def part(self, side: Side, number: int) -> Arrays:
         return self.store.read(part_name(side, number))
+
+    def relation(self, side: Side, columns: str, number: int, part: Arrays | None = None) -> CSR:
+        """Row -> columns of a part, which may have been read before; counts are of records."""
+        part, (first, end) = part or self.part(side, number), self.bounds(side)[number : number + 2]
+        row, column = part[side] - first, part[columns]
+        if columns == "item":  # a record says it once, however many explanations it has
+            once = changes(part["record"])
+            row, column = row[once], column[once]
+        return CSR.from_pairs(row, column, end - first, self.count(columns))
 
     def of_explanations(self) -> Arrays:
         return self.store.read(f"{FOLDER}/of-explanations")
@@ -113,19 +123,22 @@ class Dataset:
         return self
 
     @classmethod
-    def load(cls, store: Store) -> Dataset | None:
+    def load(cls, store: StateStore) -> Dataset | None:
         """What is in a store; None: nothing, or what another version wrote."""
         document = store.read_document(f"{FOLDER}/dataset")
         named = {each.name for each in fields(cls)} - {"store"}
         return cls(store=store, **document) if document is not None and set(document) == named else None
 
     @staticmethod
-    def begin(store: Store) -> None:
-        """From here on until `save` there is no data set: parts of two would be taken for one."""
-        store.remove(f"{FOLDER}/dataset.json")
+    def begin(store: StateStore) -> None:
+        """From here on until `save` there is no data set: parts of two would be taken for one.
+
+        Runs that learn from what was there lose their claim, unless it is theirs to replace.
+        """
+        store.claimed().remove(f"{FOLDER}/dataset.json")
 
     @classmethod
-    def of(cls, triplets: Triplets, store: Store, parts: int) -> Dataset:
+    def of(cls, triplets: Triplets, store: StateStore, parts: int) -> Dataset:
         """Cut triplets of this process's memory into parts."""
         found = cls(
             store=store,
@@ -191,21 +204,10 @@ def changes(numbers: NDArray[np.integer]) -> NDArray[np.bool_]:
     return first
 
 
-def relation(part: Arrays, rows: str, columns: str, first: int, count: int, width: int) -> CSR:
-    """Row -> columns of a part whose first row has the number `first`; counts are of records."""
-    row, column = part[rows] - first, part[columns]
-    if columns == "item":  # a record says it once, however many explanations it has
-        once = changes(part["record"])
-        row, column = row[once], column[once]
-    return CSR.from_pairs(row, column, count, width)
-
-
 def rows_of(data: Dataset, side: Side, columns: str, number: int, rows: NDArray[np.int32]) -> CSR:
     """Those of some rows, ascending, of a relation that a part has."""
     first, end = data.bounds(side)[number : number + 2]
-    mine = rows[(rows >= first) & (rows < end)] - first
-    width = data.item_count if columns == "item" else data.explanation_count
-    return relation(data.part(side, number), side, columns, first, end - first, width).take(mine)
+    return data.relation(side, columns, number).take(rows[(rows >= first) & (rows < end)] - first)
 
 
 def stacked(pieces: Sequence[CSR]) -> CSR:

@@ -13,7 +13,7 @@ from whyrank.cluster.session import Cluster
 from whyrank.data.tables import FORMS
 from whyrank.errors import DataError, ParameterError
 from whyrank.models import Model, load
-from whyrank.ranking.bulk import BulkReport, Shown, explain_file, fingerprint
+from whyrank.ranking.bulk import BulkColumns, BulkReport, explain_file, fingerprint
 from whyrank.ranking.options import Options
 
 DONE = ".done"  # a folder of the output: what came of each file, and from what
@@ -26,7 +26,7 @@ def explain_files(
     output: Path,
     n: int = 10,
     options: Options | None = None,
-    shown: Shown | None = None,
+    shown: BulkColumns | None = None,
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[BulkReport]:
@@ -41,17 +41,11 @@ def explain_files(
     targets = [output.resolve() / f"{file.name.removesuffix('.parquet')}.parquet" for file in files]
     if len(set(targets)) < len(targets):
         raise DataError("two files of pairs would become one file of reasons", path=pairs, expected="other names")
-    waiting = [
-        cluster.submit(explain_one, model.resolve(), file, target, n, options or Options(), shown or Shown())
+    tasks = [
+        cluster.submit(explain_one, model.resolve(), file, target, n, options or Options(), shown or BulkColumns())
         for file, target in zip(files, targets, strict=True)
     ]
-    order = list(waiting)
-    while waiting:
-        done, waiting = cluster.first(waiting)
-        cluster.gather(done)
-        if progress:
-            progress(len(files) - len(waiting), len(files))
-    return cluster.gather(order)
+    return cluster.gather_telling(tasks, progress)
 
 
 def _files(pairs: Path) -> list[Path]:
@@ -69,7 +63,7 @@ def explain_one(
     output: Path,
     n: int,
     options: Options,
-    shown: Shown,
+    shown: BulkColumns,
 ) -> BulkReport:
     """One file, unless it is done."""
     loaded = loaded_model(model, (model / "manifest.json").stat().st_mtime_ns)

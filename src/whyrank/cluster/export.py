@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +10,10 @@ from numpy.typing import NDArray
 
 from whyrank import artifacts
 from whyrank.artifacts import Chunks
-from whyrank.cluster.dataset import FOLDER, VOCABULARIES, Dataset, Side, relation
+from whyrank.cluster.dataset import FOLDER, VOCABULARIES, Dataset, Side
 from whyrank.cluster.session import Cluster
 from whyrank.cluster.shard_worker import ClusterState
+from whyrank.cluster.store import StateStore
 from whyrank.data.csr import CSR
 from whyrank.data.people import latest_times, places
 from whyrank.models import Model
@@ -28,8 +28,19 @@ RELATIONS: dict[str, tuple[Side, str]] = {
 }
 
 
-def write_model(cluster: Cluster, model: Model, data: Dataset, learned: Mapping[str, Array], path: Path) -> Path:
-    """The folder that `Model.save` would write of the same fit: the same bytes of every array, and the same tables."""
+def write_model(
+    cluster: Cluster,
+    model: Model,
+    data: Dataset,
+    learned: Mapping[str, Array],
+    path: Path,
+    store: StateStore,
+    report: Mapping[str, object] | None,
+) -> Path:
+    """The folder that `Model.save` would write of the same fit: the same bytes of every array, and the same tables.
+
+    It takes its place only if the run still has its claim of `store` when everything was read.
+    """
     found = data.of_explanations()
     arrays: dict[str, Array] = {
         "catalog.popularity": found["popularity"],
@@ -46,14 +57,15 @@ def write_model(cluster: Cluster, model: Model, data: Dataset, learned: Mapping[
     arrays |= {f"model.{name}": array for name, array in learned.items()}
     facts = model.facts(data.digest, data.vocabulary_digests)
     tables = {name: data.store.scan_table(f"{FOLDER}/{name}") for name in (*VOCABULARIES, *(data.tables or ()))}
-    return artifacts.save(path, "model", facts, arrays, tables)
+    texts = {artifacts.REPORT: artifacts.report_text(report)} if report else {}
+    return artifacts.save(path, "model", facts, arrays, tables, texts, store.require_claim)
 
 
 def factors_of(model: FactorModel, data: Dataset, state: ClusterState) -> dict[str, Array]:
     """What a model of the engine has learned, under its names."""
     arrays: dict[str, Array] = {}
     for table, (factors, bias) in model.layout.items():
-        rows = {"user": data.user_count, "item": data.item_count}.get(table, data.explanation_count)
+        rows = data.count(table)
         arrays[factors] = _floats((rows, model.factors), state, table, slice(0, model.factors))
         if bias is not None:
             arrays[bias] = _floats((rows,), state, table, model.factors)
@@ -90,7 +102,8 @@ def times_part(data: Dataset, number: int) -> NDArray[np.int64]:
 
 def latest_part(data: Dataset, number: int) -> NDArray[np.int64]:
     """When each explanation was last said about the items of a part."""
-    part, said = data.part("item", number), relation_part(data, "item_explanations", number)
+    part = data.part("item", number)
+    said = data.relation("item", "explanation", number, part)
     rows = part["item"] - np.int32(data.bounds("item")[number])
     return latest_times(
         places(said, rows, part["explanation"], data.explanation_count), part.get("time"), len(said.indices)
@@ -106,13 +119,13 @@ def _relation(cluster: Cluster, data: Dataset, name: str) -> dict[str, Chunks]:
     def indptr() -> Iterator[NDArray[np.int64]]:
         yield np.zeros(1, np.int64)
         for number in parts:
-            yield relation_part(data, name, number).indptr[1:] + starts[number]
+            yield data.relation(*RELATIONS[name], number).indptr[1:] + starts[number]
 
     def column(take: Callable[[CSR], NDArray[np.int32]]) -> Chunks:
-        pieces = (take(relation_part(data, name, number)) for number in parts)
+        pieces = (take(data.relation(*RELATIONS[name], number)) for number in parts)
         return Chunks((total,), np.dtype(np.int32), pieces)
 
-    rows = data.rows(RELATIONS[name][0])
+    rows = data.count(RELATIONS[name][0])
     return {
         "indptr": Chunks((rows + 1,), np.dtype(np.int64), indptr()),
         "indices": column(lambda csr: csr.indices),
@@ -120,13 +133,5 @@ def _relation(cluster: Cluster, data: Dataset, name: str) -> dict[str, Chunks]:
     }
 
 
-def relation_part(data: Dataset, name: str, number: int) -> CSR:
-    """The rows of one part of a relation."""
-    side, columns = RELATIONS[name]
-    first, end = list(pairwise(data.bounds(side)))[number]
-    width = data.item_count if columns == "item" else data.explanation_count
-    return relation(data.part(side, number), side, columns, first, end - first, width)
-
-
 def relation_size(data: Dataset, name: str, number: int) -> int:
-    return len(relation_part(data, name, number).indices)
+    return len(data.relation(*RELATIONS[name], number).indices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from whyrank.cluster.export import factors_of, write_model
 from whyrank.cluster.profile import fit_profile
 from whyrank.cluster.session import Cluster
 from whyrank.cluster.shard_worker import FactorJob
-from whyrank.cluster.store import Store
+from whyrank.cluster.store import StateStore
 from whyrank.cluster.training import train
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ClusterError, ParameterError
@@ -38,25 +39,29 @@ def fit(
     *,
     validation: Dataset | None = None,
     whole: Dataset | None = None,
+    report: Callable[[], Mapping[str, object]] | None = None,
 ) -> Path:
     """Fit a model and write its folder: the one that fitting and saving here would write.
 
     `validation` has the numbers of `data`, as the parts of a split do, and `whole` is both, for models that learn from
-    both in the end. States are saved every `run.checkpoint_seconds`.
+    both in the end. States are saved every `run.checkpoint_seconds`. `report` is asked after training for what
+    `Model.save` takes under this name.
     """
     parameters.check(model)
     run = run or Run()
     cluster.require_cpus(run.threads or 1)
+    data = replace(data, store=data.store.claimed())
     require_same(cluster, data.store)
     if isinstance(model, Profile):
-        return fit_profile(cluster, model, data, output, run, validation, whole)
+        return fit_profile(cluster, model, data, output, run, validation, whole, report)
     if not isinstance(model, FactorModel) or model.solver != "blocks":
         raise ParameterError(f"{model.id} with these settings does not train in blocks; leave out --ray")
     state = train(cluster, job_of(model, data), run)
-    return write_model(cluster, model, data, factors_of(model, data, state), output)
+    learned = factors_of(model, data, state)
+    return write_model(cluster, model, data, learned, output, data.store, report() if report else None)
 
 
-def require_same(cluster: Cluster, store: Store) -> None:
+def require_same(cluster: Cluster, store: StateStore) -> None:
     """Raise unless all machines have this version and see this store: they would fail later, or wait for ever."""
     note = secrets.token_hex(8)
     store.write_document(PROBE, {"note": note})
@@ -69,7 +74,7 @@ def require_same(cluster: Cluster, store: Store) -> None:
             )
 
 
-def look(store: Store) -> tuple[str, str | None]:
+def look(store: StateStore) -> tuple[str, str | None]:
     """This machine's version, and what it finds in the store."""
     return __version__, (store.read_document(PROBE) or {}).get("note")
 
@@ -87,7 +92,7 @@ def passes_of(model: FactorModel) -> tuple[Pass, ...]:
     return model.passes(Triplets.from_frame(one))
 
 
-def put_data(triplets: Triplets, store: Store) -> Dataset:
+def put_data(triplets: Triplets, store: StateStore) -> Dataset:
     """Triplets that fit this machine as a data set of the cluster; what is already there is not written again."""
     there = Dataset.load(store)
     if there is not None and there.digest == triplets.digest():

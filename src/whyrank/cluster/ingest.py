@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.cluster.dataset import FOLDER, VOCABULARIES, Dataset, bounds, part_name, relation
+from whyrank.cluster.dataset import FOLDER, VOCABULARIES, Dataset, bounds, part_name
 from whyrank.cluster.session import Cluster, Reference
-from whyrank.cluster.store import Arrays, Store
+from whyrank.cluster.store import Arrays, StateStore
 from whyrank.data.columns import number_column, seconds
 from whyrank.data.files import parquet_files, read_rows
 from whyrank.data.problems import Problems
@@ -34,7 +34,7 @@ KINDS = ("user", "item", "explanation")
 OF_RECORDS = {"rating": np.float32, "time": np.int64}  # what a record may have beside its user and item
 
 
-def ingest(cluster: Cluster, folder: Path, store: Store, parts: int, columns: Columns | None = None) -> Dataset:
+def ingest(cluster: Cluster, folder: Path, store: StateStore, parts: int, columns: Columns | None = None) -> Dataset:
     """Read, number and cut; a data set that is already there from the same files is taken as it is."""
     files = [file.resolve() for file in parquet_files(folder)]
     if not files:
@@ -60,7 +60,7 @@ def _mark(files: list[Path], columns: Columns | None, parts: int) -> dict[str, o
 
 
 def _number(
-    cluster: Cluster, files: list[Path], columns: Columns | None, store: Store, parts: int
+    cluster: Cluster, files: list[Path], columns: Columns | None, store: StateStore, parts: int
 ) -> tuple[list[int], list[list[Reference]]]:
     """The sizes of the vocabularies; and for every file its rows as numbers, by part of their user."""
     counts = np.sum(
@@ -82,7 +82,7 @@ def _rows(file: Path, columns: Columns | None) -> pl.DataFrame:
     return frame
 
 
-def file_ids(file: Path, columns: Columns | None, store: Store, place: int) -> NDArray[np.int64]:
+def file_ids(file: Path, columns: Columns | None, store: StateStore, place: int) -> NDArray[np.int64]:
     """Write a file's ids, explanations with the first text that it has for them; on which scales its ratings are."""
     frame = _rows(file, columns)
     for name, series in zip(VOCABULARIES, id_columns(frame), strict=True):
@@ -94,7 +94,7 @@ def file_ids(file: Path, columns: Columns | None, store: Store, place: int) -> N
     return count_scales(number_column(frame, "rating") if "rating" in frame.columns else np.empty(0))
 
 
-def merge_ids(store: Store, name: str, files: int) -> int:
+def merge_ids(store: StateStore, name: str, files: int) -> int:
     """Write a vocabulary: the ids of all files; how many there are."""
     known = pl.concat([store.read_table(f"{FOLDER}/{name}-of-{place:05d}") for place in range(files)], how="diagonal")
     table = known.select(pl.col("id").unique().sort())
@@ -110,14 +110,14 @@ def _first_texts(texts: pl.DataFrame) -> pl.DataFrame:
 
 
 @lru_cache(len(VOCABULARIES))
-def vocabulary_of(store: Store, name: str, ingest: str) -> Vocabulary:
+def vocabulary_of(store: StateStore, name: str, ingest: str) -> Vocabulary:
     """A worker that numbers several files reads the ids once; those of another ingest are others."""
     return Vocabulary(store.read_table(f"{FOLDER}/{name}")["id"])
 
 
 def number_rows(
-    file: Path, columns: Columns | None, scale: Range | None, limits: list[int], store: Store, ingest: str
-) -> list[pl.DataFrame] | pl.DataFrame:
+    file: Path, columns: Columns | None, scale: Range | None, limits: list[int], store: StateStore, ingest: str
+) -> list[pl.DataFrame]:
     """A file's rows with numbers for ids, by the part of their user."""
     frame = _rows(file, columns)
     rows = {
@@ -131,10 +131,9 @@ def number_rows(
     return _by_part(pl.DataFrame(rows), "user", limits)
 
 
-def _by_part(rows: pl.DataFrame, side: str, limits: list[int]) -> list[pl.DataFrame] | pl.DataFrame:
+def _by_part(rows: pl.DataFrame, side: str, limits: list[int]) -> list[pl.DataFrame]:
     part = np.searchsorted(limits, rows[side].to_numpy(), "right") - 1
-    found = [rows.filter(pl.Series(part == number)) for number in range(len(limits) - 1)]
-    return found if len(found) > 1 else found[0]
+    return [rows.filter(pl.Series(part == number)) for number in range(len(limits) - 1)]
 
 
 # -- records and parts -------------------------------------------------------------------------------------------------
@@ -147,31 +146,23 @@ def _cut(cluster: Cluster, data: Dataset, numbered: list[list[Reference]]) -> Da
         [cluster.submit(make_records, data, part, *(pieces[part] for pieces in numbered)) for part in parts]
     )
     starts = np.cumsum([0, *(records for records, _ in sizes)]).tolist()
-    data = _changed(data, records=starts[-1], triplets=sum(triplets for _, triplets in sizes))
+    data = replace(data, records=starts[-1], triplets=sum(triplets for _, triplets in sizes))
     pieces = [cluster.submit_many(data.parts, by_user, data, part, starts[part]) for part in parts]
     items = [cluster.submit(by_item, data, part, *(piece[part] for piece in pieces)) for part in parts]
     ratings: Reference = None
     for part in parts:
         ratings = cluster.submit(add_ratings, data, part, ratings)
-    users = [cluster.submit(holders, data, "user", part) for part in parts]
     cluster.gather(items)
-    of_items = [cluster.submit(holders, data, "item", part) for part in parts]
-    (total, count), popularity = cluster.gather([ratings])[0], np.zeros(data.explanation_count, np.int64)
-    for part in parts:
-        popularity += cluster.gather([cluster.submit(popularity_of, data, part)])[0]
+    counted = [cluster.submit(count_explanations, data, part) for part in parts]
+    total, count = cluster.gather([ratings])[0]
+    popularity, users, of_items = np.sum(cluster.gather(counted), axis=0)
     means = np.full(data.explanation_count, np.nan, np.float32)
     np.divide(total, count, out=means, where=count > 0, casting="unsafe")
-    found: Arrays = {"popularity": popularity, "mean_rating": means}
-    for side, counted in (("user", users), ("item", of_items)):
-        found[f"{side}_holders"] = np.sum(cluster.gather(counted), axis=0)
+    found = {"popularity": popularity, "mean_rating": means, "user_holders": users, "item_holders": of_items}
     data.store.write(f"{FOLDER}/of-explanations", found)
     vocabularies = cluster.gather([cluster.submit(vocabulary_digest, data, name) for name in VOCABULARIES])
-    data = _changed(data, vocabulary_digests=dict(zip(VOCABULARIES, vocabularies, strict=True)))
-    return _changed(data, digest=cluster.gather([cluster.submit(digest, data)])[0])
-
-
-def _changed(data: Dataset, **changes: object) -> Dataset:
-    return Dataset(**(vars(data) | changes))
+    data = replace(data, vocabulary_digests=dict(zip(VOCABULARIES, vocabularies, strict=True)))
+    return replace(data, digest=cluster.gather([cluster.submit(digest, data)])[0])
 
 
 def _records(data: Dataset, part: int) -> Arrays:
@@ -197,7 +188,7 @@ def make_records(data: Dataset, part: int, *pieces: pl.DataFrame) -> tuple[int, 
     return len(records.user), len(records.explanations.indices)
 
 
-def by_user(data: Dataset, part: int, first: int) -> list[Arrays] | Arrays:
+def by_user(data: Dataset, part: int, first: int) -> list[Arrays]:
     """Write a part by user; its triplets by the part of their item."""
     records = _records(data, part)
     sizes = np.diff(records["indptr"])
@@ -207,12 +198,7 @@ def by_user(data: Dataset, part: int, first: int) -> list[Arrays] | Arrays:
     entries |= {"time": np.repeat(records["time"], sizes)} if "time" in records else {}
     data.store.write(part_name("user", part), entries)
     pieces = _by_part(pl.DataFrame(entries), "item", data.bounds("item"))
-    arrays = [_arrays(piece) for piece in (pieces if isinstance(pieces, list) else [pieces])]
-    return arrays if len(arrays) > 1 else arrays[0]
-
-
-def _arrays(frame: pl.DataFrame) -> Arrays:
-    return {name: frame[name].to_numpy() for name in frame.columns}
+    return [{column.name: column.to_numpy() for column in piece} for piece in pieces]
 
 
 def by_item(data: Dataset, part: int, *pieces: Arrays) -> None:
@@ -236,15 +222,12 @@ def add_ratings(data: Dataset, part: int, before: tuple[Any, Any] | None) -> tup
     return total, count
 
 
-def popularity_of(data: Dataset, part: int) -> NDArray[np.int64]:
-    return np.bincount(_records(data, part)["indices"], minlength=data.explanation_count)
-
-
-def holders(data: Dataset, side: Any, part: int) -> NDArray[np.int64]:
-    """How many of a part's users (or items) have each explanation."""
-    first, end = list(pairwise(data.bounds(side)))[part]
-    said = relation(data.part(side, part), side, "explanation", first, end - first, data.explanation_count)
-    return np.bincount(said.indices, minlength=data.explanation_count)
+def count_explanations(data: Dataset, part: int) -> NDArray[np.int64]:
+    """How many triplets of a part, of its users and of its items have each explanation."""
+    said = [data.relation(side, "explanation", part).indices for side in ("user", "item")]
+    return np.array(
+        [np.bincount(each, minlength=data.count("explanation")) for each in (_records(data, part)["indices"], *said)]
+    )
 
 
 def vocabulary_digest(data: Dataset, vocabulary: str, column: str = "id") -> str:

@@ -56,7 +56,7 @@ ONE_MACHINE = "one machine: this model is not trained in parts"
 
 
 @dataclass(frozen=True)
-class DataSizes:
+class PlannedSizes:
     """How large a data set is; `profile` is how much a record's user and item have said, together, on average."""
 
     users: int
@@ -68,7 +68,7 @@ class DataSizes:
     shared: float | None = None  # pairs of users (or items) and explanations that they have in common
 
     @classmethod
-    def of(cls, data: Triplets) -> DataSizes:
+    def of(cls, data: Triplets) -> PlannedSizes:
         said = data.user_explanations.sizes()[data.record_user] + data.item_explanations.sizes()[data.record_item]
         shared = max(float((holders**2.0).sum()) for holders in (data.user_holders, data.item_holders))
         counts = len(data.users), len(data.items), len(data.explanations), data.records, len(data)
@@ -170,9 +170,9 @@ def slower() -> float:
     return min(times[1:]) / PROBE
 
 
-def plan_fit(model: Model, data: Triplets | DataSizes, machines: int = 1, cores: int | None = None) -> Plan:
+def plan_fit(model: Model, data: Triplets | PlannedSizes, machines: int = 1, cores: int | None = None) -> Plan:
     """An estimate for any model, on machines like this one."""
-    sizes = data if isinstance(data, DataSizes) else DataSizes.of(data)
+    sizes = data if isinstance(data, PlannedSizes) else PlannedSizes.of(data)
     cores = cores or os.cpu_count() or 1
     if isinstance(model, FactorModel):
         planned = _engine(model, sizes, machines, cores)
@@ -187,7 +187,7 @@ def plan_fit(model: Model, data: Triplets | DataSizes, machines: int = 1, cores:
     return replace(planned, **scaled, assumed=about)
 
 
-def _engine(model: FactorModel, sizes: DataSizes, machines: int, cores: int) -> Plan:
+def _engine(model: FactorModel, sizes: PlannedSizes, machines: int, cores: int) -> Plan:
     tables, passes = _tables(model, sizes), passes_of(model)
     shards = model.shards or default_shards(tables, passes, sizes.triplets)
     positives = sizes.triplets if model.epoch_unit == "triplets" else sizes.records
@@ -240,7 +240,7 @@ def moved_rows(passes: tuple[Pass, ...], rows: Mapping[str, int], shards: int, m
     return total
 
 
-def _profile(model: Profile, sizes: DataSizes, machines: int, cores: int) -> Plan:
+def _profile(model: Profile, sizes: PlannedSizes, machines: int, cores: int) -> Plan:
     """The stages in turn; epochs that validation may save are not saved here."""
     settings = model.settings(sizes.records, Run())
     steps = math.ceil(sizes.records / settings.batch)
@@ -278,13 +278,13 @@ def _profile(model: Profile, sizes: DataSizes, machines: int, cores: int) -> Pla
     )
 
 
-def _swapped(sizes: DataSizes, settings: SoftmaxSettings, pool: int) -> float:
+def _swapped(sizes: PlannedSizes, settings: SoftmaxSettings, pool: int) -> float:
     """Bytes of an epoch that each machine but one must have from others: profiles, their gradients, some masses."""
     columns = pool if pool <= FULL else settings.sample
     return 4.0 * sizes.records * (4 * settings.factors + columns / 2)
 
 
-def _softmax_seconds(sizes: DataSizes, settings: SoftmaxSettings, pool: int, entries: float) -> float:
+def _softmax_seconds(sizes: PlannedSizes, settings: SoftmaxSettings, pool: int, entries: float) -> float:
     """Of one core for an epoch of softmax training."""
     factors, sample, steps = settings.factors, settings.sample, math.ceil(sizes.records / settings.batch)
     columns = pool if pool <= FULL else sample
@@ -293,7 +293,7 @@ def _softmax_seconds(sizes: DataSizes, settings: SoftmaxSettings, pool: int, ent
     return sizes.records * record + steps * (pool * LOOKED + changed * factors * CHANGED)
 
 
-def _others(model: Model, sizes: DataSizes, machines: int, cores: int) -> Plan:
+def _others(model: Model, sizes: PlannedSizes, machines: int, cores: int) -> Plan:
     """Models that are fitted on one machine."""
     work = {"sorting the triplets": sizes.triplets / CATALOGED}
     table_bytes, epochs = 0, 1
@@ -326,7 +326,7 @@ def _others(model: Model, sizes: DataSizes, machines: int, cores: int) -> Plan:
     )
 
 
-def _tables(model: FactorModel, sizes: DataSizes) -> Mapping[str, Table]:
+def _tables(model: FactorModel, sizes: PlannedSizes) -> Mapping[str, Table]:
     counts = {"user": sizes.users, "item": sizes.items}
     return {name: Table(counts.get(name, sizes.explanations), model.factors) for name in model.layout}
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.cluster.dataset import Dataset, Side, changes, relation, stacked
+from whyrank.cluster.dataset import Dataset, Side, changes, stacked
 from whyrank.data.csr import CSR
 from whyrank.kernels.negatives import Known, known_of
 from whyrank.training.passes import Ints, Pass
@@ -54,8 +54,7 @@ def own_shards(
         mine = place[part[take.rows]] >= 0
         pieces.append([part[name][mine] for name in (take.rows, *take.columns, "record")])
         if not take.three_way:
-            width = data.item_count if take.columns[0] == "item" else data.explanation_count
-            said = relation(part, take.rows, take.columns[0], first, end - first, width)
+            said = data.relation(take.rows, take.columns[0], number, part)
             knows.append(said.take(np.flatnonzero(place[first:end] >= 0)))
     row, *columns, record = (np.concatenate(column) for column in zip(*pieces, strict=True))
     order = np.argsort(place[row], kind="stable")

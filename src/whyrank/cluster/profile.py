@@ -6,7 +6,7 @@ So machines share the work of a step and not the data: each reads all parts once
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.export import write_model
-from whyrank.cluster.fit_workers import FitWorkers, InStore
-from whyrank.cluster.peers import Address, Peers, PeersTeam
+from whyrank.cluster.fit_workers import FitWorker, FitWorkers, InStore
+from whyrank.cluster.peers import Address, PeersTeam
 from whyrank.cluster.session import Cluster, here, retried
-from whyrank.cluster.store import Arrays, Store
+from whyrank.cluster.store import Arrays, StateStore
 from whyrank.errors import ArtifactError
 from whyrank.experiments.cache import digest
 from whyrank.models import model_class
@@ -30,7 +30,6 @@ from whyrank.training.loop import Trained, Trainer, run_epochs
 from whyrank.training.softmax import MOST_PARTS
 
 FOLDER = "profile"
-LEARNED = f"{FOLDER}/learned"
 FORMAT = 5  # of states in a store
 Done = TypeVar("Done")
 
@@ -45,7 +44,7 @@ class ProfileJob:
     parameters: dict[str, Any]
 
     @property
-    def store(self) -> Store:
+    def store(self) -> StateStore:
         return self.data.store
 
     @property
@@ -61,19 +60,17 @@ class ProfileJob:
         return model
 
 
-class ProfileWorker:
+class ProfileWorker(FitWorker):
     """One machine of a fit; what all of them do alike is done by the first one for the others, where it is written."""
 
     def __init__(self, job: ProfileJob, me: int, host: str, secret: bytes, threads: int) -> None:
-        self.job, self.peers, self.run = job, Peers(me, host, secret), Run(threads=threads)
+        super().__init__(me, host, secret)
+        self.job, self.run = job, Run(threads=threads)
         self.team: PeersTeam | None = None
         self.trainer: CandidateTrainer | FixedTrainer | None = None
 
-    def address(self) -> Address:
-        return self.peers.address
-
     def meet(self, addresses: list[Address]) -> None:
-        self.peers.meet(addresses)
+        super().meet(addresses)
         self.team = PeersTeam(self.peers, len(addresses)) if len(addresses) > 1 else None
 
     @cached_property
@@ -97,11 +94,7 @@ class ProfileWorker:
         """What a trainer does next; where it is then, and what there is to report."""
         trainer = self.trainer
         assert trainer is not None
-        try:
-            trained = trainer.epoch()
-        except BaseException:
-            self.peers.close()  # the others need not wait
-            raise
+        trained = self.leaving(trainer.epoch)
         facts = {"done": trainer.done, "finished": trainer.finished, "may_stop": trainer.may_stop}
         return facts | {"found": trainer.found, "started": trainer.started}, trained
 
@@ -109,8 +102,8 @@ class ProfileWorker:
         assert self.trainer is not None
         self.job.store.write(state, self.trainer.state())
 
-    def finish(self, stages: dict[str, Any]) -> None:
-        """Write what every stage has learned at last."""
+    def finish(self, stages: dict[str, Any]) -> str:
+        """Write what every stage has learned at last; under which name."""
         model = self.job.new_model()
         model.recency_ = self.learning.recency
         for stage in model.stages:
@@ -118,15 +111,9 @@ class ProfileWorker:
             name = stage + AGAIN if model.refit else stage
             trainer = self._trainer(name, found, stages[name]["name"], self.run)
             model.set_stage(stage, model.guarded(stage, self.learning, trainer.learned, trainer.found, self.run))
-        self.job.store.write(LEARNED, {name: getattr(model, f"{name}_") for name in model.fitted})
-
-    def sent_bytes(self) -> int:
-        """Since the start."""
-        return self.peers.sent_bytes
-
-    def close(self) -> None:
-        """Leave the others."""
-        self.peers.close()
+        learned = f"{FOLDER}/learned-{self.job.store.start}"
+        self.job.store.write(learned, {name: getattr(model, f"{name}_") for name in model.fitted})
+        return learned
 
 
 class StageTrainer(Trainer):
@@ -190,13 +177,19 @@ class StageTrainer(Trainer):
 
     def save(self) -> None:
         """Write the state, then the manifest; then the one before can go."""
-        before, name = self.saved["name"], f"{FOLDER}/{self.name}-{self.facts['started']}-{self.done:04d}"
-        self._reach(self.calls, lambda trained: self.workers.first("write", name))
+        before, name = self.saved["name"], self._reach(self.calls, lambda trained: self._write())
         self.saved, self.calls = self.facts | {"name": name}, 0
         self.manifest["stages"][self.name] = self.saved
-        self.job.store.write_document(f"{FOLDER}/manifest", self.manifest)
+        self.workers.store.write_document(f"{FOLDER}/manifest", self.manifest)
         if before not in (None, name):
             self.job.store.remove(f"{before}.safetensors")
+
+    def _write(self) -> str:
+        # Workers that were given up have other names, even if one is just about to write.
+        start = self.workers.store.start
+        name = f"{FOLDER}/{self.name}-{self.facts['started']}-{self.done:04d}-{start}"
+        self.workers.first("write", name)
+        return name
 
 
 def assemble(workers: FitWorkers, job: ProfileJob) -> None:
@@ -212,6 +205,7 @@ def fit_profile(
     run: Run,
     validation: Dataset | None,
     whole: Dataset | None,
+    report: Callable[[], Mapping[str, object]] | None,
 ) -> Path:
     """Fit and save as `Model.fit` and `Model.save` would; `run.resume` goes on after the last state in the store."""
     job = ProfileJob(data, validation, model.id, dict(values(model)))
@@ -229,14 +223,17 @@ def fit_profile(
                 trainer = StageTrainer(workers, job, name, found, manifest)
                 run_epochs(trainer, run, InStore(trainer.save), name)
                 found = trainer.found
-        workers.recovering(lambda: workers.first("finish", manifest["stages"]), lambda: assemble(workers, job))
+        learned = workers.recovering(
+            lambda: str(workers.first("finish", manifest["stages"])), lambda: assemble(workers, job)
+        )
     finally:
         workers.dismiss()
     written = whole if whole is not None and model.refit else data
-    retried(lambda: cluster.gather([cluster.submit(save, job, written, output.resolve())]))
+    said = report() if report else None
+    retried(lambda: cluster.gather([cluster.submit(save, job, written, learned, output.resolve(), said)]))
     return output
 
 
-def save(job: ProfileJob, data: Dataset, output: Path) -> None:
+def save(job: ProfileJob, data: Dataset, learned: str, output: Path, report: Mapping[str, object] | None) -> None:
     """Write the folder of what was learned."""
-    write_model(here(), job.new_model(), data, job.store.read(LEARNED), output)
+    write_model(here(), job.new_model(), data, job.store.read(learned), output, job.store, report)

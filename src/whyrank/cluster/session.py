@@ -74,14 +74,15 @@ class Cluster:
         self._ray = ray
         self._remote = ray.remote(max_retries=RETRIES)(run)
 
-    def submit(self, function: Callable[..., Any], *arguments: Any, cpus: float = 1) -> Reference:
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Reference:
         """Start a task; the answer is a reference to its result."""
-        return self._remote.options(name=function.__name__, num_cpus=cpus).remote(function, *arguments)
+        return self._remote.options(name=function.__name__).remote(function, *arguments)
 
     def submit_many(self, returns: int, function: Callable[..., Any], *arguments: Any) -> list[Reference]:
         """Start a task that answers a sequence of so many results; one reference for each."""
-        references = self._remote.options(name=function.__name__, num_returns=returns).remote(function, *arguments)
-        return [references] if returns == 1 else list(references)
+        if returns == 1:  # which Ray would not take out of the sequence
+            return [self.submit(only, function, *arguments)]
+        return list(self._remote.options(name=function.__name__, num_returns=returns).remote(function, *arguments))
 
     def put(self, value: object) -> Reference:
         """A value that many tasks read, sent once to each machine."""
@@ -149,6 +150,16 @@ class Cluster:
         done, waiting = self._ray.wait(list(references), num_returns=min(count, len(references)), fetch_local=False)
         return list(done), list(waiting)
 
+    def gather_telling(self, references: Sequence[Reference], tell: Callable[[int, int], None] | None) -> list[Any]:
+        """As `gather`; `tell` hears how many of how many are done, and the first error ends it."""
+        waiting = list(references)
+        while waiting:
+            done, waiting = self.first(waiting)
+            self.gather(done)
+            if tell:
+                tell(len(references) - len(waiting), len(references))
+        return self.gather(references)
+
     @property
     def cpus(self) -> int:
         return int(self._ray.cluster_resources().get("CPU", 1))
@@ -192,6 +203,12 @@ def retried(work: Callable[[], Result]) -> Result:
         with suppress(Lost):
             return work()
     return work()
+
+
+def only(function: Callable[..., Sequence[Any]], *arguments: Any) -> Any:
+    """The one result of a function that gives several."""
+    (found,) = function(*arguments)
+    return found
 
 
 def here() -> Cluster:

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.cluster.dataset import Dataset, bounds
-from whyrank.cluster.peers import Address, Peers
+from whyrank.cluster.fit_workers import FitWorker
 from whyrank.cluster.positives import own_shards
 from whyrank.cluster.ring import Ring
-from whyrank.cluster.store import Store
+from whyrank.cluster.store import StateStore
 from whyrank.thread_pool import ThreadPool
 from whyrank.training.blocks import BlockSolver
 from whyrank.training.passes import Ints, Pass, Table
@@ -44,13 +44,9 @@ class FactorJob:
 class ClusterState:
     """All tables after an epoch, in the store: each machine has written its rows of every part of a table."""
 
-    store: Store
-    epoch: int
+    store: StateStore
+    folder: str
     machines: int
-
-    @property
-    def folder(self) -> str:
-        return f"state-{self.epoch:06d}"
 
     def write(self, table: str, part: int, machine: int, rows: NDArray[np.integer], values: Floats) -> None:
         arrays = {"rows": rows.astype(np.int32), "values": values}
@@ -66,18 +62,13 @@ class ClusterState:
         return values
 
 
-class ShardWorker:
+class ShardWorker(FitWorker):
     """The row shards of machine `me`. Of tables whose rows never travel it has only its own rows."""
 
     def __init__(self, job: FactorJob, me: int, host: str, secret: bytes, threads: int) -> None:
-        self.job, self.me, self.peers, self.threads = job, me, Peers(me, host, secret), ThreadPool(threads)
+        super().__init__(me, host, secret)
+        self.job, self.me, self.threads = job, me, ThreadPool(threads)
         self.rows: dict[str, Ints] = {}  # of which tables only some rows are here, and which
-
-    def address(self) -> Address:
-        return self.peers.address
-
-    def meet(self, addresses: list[Address]) -> None:
-        self.peers.meet(addresses)
 
     def prepare(self, owners: NDArray[np.int16], watched: dict[str, Ints]) -> None:
         """Read the positives of the row shards that are this machine's.
@@ -124,11 +115,7 @@ class ShardWorker:
 
     def epoch(self, number: int) -> tuple[int, int, dict[str, tuple[Any, Floats]]]:
         """Learn; the number of updates, of scores out of range, and the watched rows that are here."""
-        try:
-            updates, trouble = self.solver.epoch(number)
-        except BaseException:
-            self.peers.close()  # the others need not wait
-            raise
+        updates, trouble = self.leaving(lambda: self.solver.epoch(number))
         return updates, trouble, {name: self._watched(name, rows) for name, rows in self.wanted.items()}
 
     def write(self, state: ClusterState) -> float:
@@ -145,13 +132,8 @@ class ShardWorker:
         return largest
 
     def close(self) -> None:
-        """Leave the others."""
-        self.peers.close()
+        super().close()
         self.threads.__exit__(None, None, None)
-
-    def sent_bytes(self) -> int:
-        """Since the start."""
-        return self.peers.sent_bytes
 
     def _watched(self, name: str, rows: Ints) -> tuple[Any, Floats]:
         here, found = self._held(name, rows)

@@ -31,6 +31,7 @@ def mine_statement_files(
     rules: StatementRules | None = None,
     titles: Mapping[str, str] | None = None,
     on_error: OnError = "raise",
+    trim: bool = False,
     tell: Callable[[str, int, int | None], None] | None = None,
 ) -> Mined:
     """Write the folder that `mine(files, ...)` and `write` would write; `folder` is one that all machines see.
@@ -40,14 +41,11 @@ def mine_statement_files(
     started = time.perf_counter()
     rules, tell, folder = rules or StatementRules(), tell or (lambda stage, done, total: None), folder.resolve()
     parts = [folder / f"found-{number:05d}" for number in range(len(files))]
-    waiting = [
-        cluster.submit(find_file, file.resolve(), part, columns, rules, on_error, len(files) > 1)
+    tasks = [
+        cluster.submit(find_file, file.resolve(), part, columns, rules, on_error, len(files) > 1, trim)
         for file, part in zip(files, parts, strict=True)
     ]
-    while waiting:
-        done, waiting = cluster.first(waiting)
-        cluster.gather(done)
-        tell("reading files", len(files) - len(waiting), len(files))
+    cluster.gather_telling(tasks, lambda done, total: tell("reading files", done, total))
     corpus, reading = Corpus(), Reading(Problems("skip"))
     with tempfile.TemporaryFile(prefix="whyrank-mine-") as spool:
         for part in parts:
@@ -64,18 +62,24 @@ def mine_statement_files(
 
 
 def find_file(
-    file: Path, folder: Path, columns: dict[str, str] | None, rules: StatementRules, on_error: OnError, several: bool
+    file: Path,
+    folder: Path,
+    columns: dict[str, str] | None,
+    rules: StatementRules,
+    on_error: OnError,
+    several: bool,
+    trim: bool,
 ) -> None:
     """Find the opinions of one file of reviews, into a folder."""
     stat = file.stat() if file.is_file() else None
     origin = json.dumps(
-        [str(file), stat and [stat.st_size, stat.st_mtime_ns], columns, rules.as_dict(), on_error, several]
+        [str(file), stat and [stat.st_size, stat.st_mtime_ns], columns, rules.as_dict(), on_error, several, trim]
     )
     mark = folder / ORIGIN.file
     if mark.is_file() and mark.read_text(encoding="utf-8") == origin:
         return
     with new_folder(folder, ORIGIN) as aside:
-        reading = Reading(Problems(on_error))
+        reading = Reading(Problems(on_error), trim=trim)
         with (aside / "texts").open("wb") as spool:
             corpus = collect(
                 read_reviews(file, columns, reading, several=several), rules, spool, 1, lambda stage, done, total: None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from whyrank.training.factors import LARGEST, diverged
 from whyrank.training.loop import Trained, Trainer, run_epochs
 
 MANIFEST = "manifest"
+FORMAT = 2  # of states in a store
 Done = TypeVar("Done")
 
 
@@ -48,14 +50,17 @@ class ClusterTrainer(Trainer):
     """Learns tables that are on other machines; after a loss all begin again from the last state in the store."""
 
     def __init__(self, cluster: Cluster, job: FactorJob, run: Run) -> None:
-        self.workers, self.job, self.threads = FitWorkers(cluster, run.threads), job, run.threads
-        self.store, self.of, self.done, self.updates = job.data.store, job.settings.epochs, 0, 0
+        self.store = job.data.store.claimed()
+        self.job = job = replace(job, data=replace(job.data, store=self.store))
+        self.workers, self.threads = FitWorkers(cluster, run.threads), run.threads
+        self.of, self.done, self.updates = job.settings.epochs, 0, 0
         tables = {name: (table.rows, table.factors, table.bias) for name, table in job.tables.items()}
         passes = [(type(each).__name__, each.tables, getattr(each, "weight", None)) for each in job.passes]
-        self.mark = fingerprint(job.settings.decides(), job.data.digest, tables, passes)
+        self.mark = fingerprint(FORMAT, job.settings.decides(), job.data.digest, tables, passes)
         self.saved: ClusterState | None = None
         if not run.resume:
             self.store.remove(MANIFEST)
+        self._manifest()  # what does not fit is an error before anything is started
         self.loss = ClusterLoss(cluster, job) if run.monitors else None
         self._recovering(lambda: None)
 
@@ -97,20 +102,22 @@ class ClusterTrainer(Trainer):
         taken, owners = np.unique(owners_of(machines, self.threads, self.job.shards), return_inverse=True)
         self.workers.start([machines[number] for number in taken.tolist()], ShardWorker, self.job)
         self.workers.all("prepare", owners.astype(np.int16), self.loss.rows if self.loss else {})
-        self._take_up()
+        found, self.done, self.saved = self._manifest(), 0, None
+        if found is not None:
+            self.done = int(found["epoch"])
+            self.saved = ClusterState(self.store, str(found["folder"]), int(found["machines"]))
+        self.workers.all("begin", self.saved)
 
-    def _take_up(self) -> None:
-        """Go on from the state that the manifest names, or from the start."""
-        found, self.done, self.saved = self.store.read_document(f"{MANIFEST}/training"), 0, None
+    def _manifest(self) -> dict[str, Any] | None:
+        """What names the last state; None: there is none."""
+        found = self.store.read_document(f"{MANIFEST}/training")
         if found is not None:
             if found["fingerprint"] != self.mark:
                 raise ArtifactError(
                     f"{self.store.url}: belongs to other data or settings; remove it or leave out --resume"
                 )
-            self.done = int(found["epoch"])
-            require_reachable(self.store.url, self.done, self.of)
-            self.saved = ClusterState(self.store, self.done, int(found["machines"]))
-        self.workers.all("begin", self.saved)
+            require_reachable(self.store.url, int(found["epoch"]), self.of)
+        return found
 
     def _learn(self) -> None:
         found = self.workers.all("epoch", self.done + 1)
@@ -122,12 +129,14 @@ class ClusterTrainer(Trainer):
             self.loss.take(watched)
 
     def _write(self) -> ClusterState:
-        state = ClusterState(self.store, self.done, self.workers.count)
+        # Workers that were given up have other folders, even if one is just about to write.
+        store = self.workers.store
+        state = ClusterState(store, f"state-{self.done:06d}-{store.start}", self.workers.count)
         largest = self.workers.all("write", state)
         if not max(largest) <= LARGEST:
             raise diverged(self.done, self.job.settings)
-        about = {"epoch": self.done, "fingerprint": self.mark, "machines": state.machines}
-        self.store.write_document(f"{MANIFEST}/training", about)
+        about = {"epoch": self.done, "fingerprint": self.mark, "machines": state.machines, "folder": state.folder}
+        store.write_document(f"{MANIFEST}/training", about)
         for folder in self.store.folders("state-"):
             if folder != state.folder:
                 with contextlib.suppress(OSError):  # a worker that was lost may still write there

@@ -46,7 +46,21 @@ class Description:
 
 
 def describe(triplets: Triplets, examples: int = 5, seed: int = 0) -> Description:
-    """Describe a data set; `examples` explanations are drawn by seed, weighted by how often they are said."""
+    """Describe a data set: sizes, density, long tails, examples.
+
+    Args:
+        triplets: The data.
+        examples: How many explanations to show; they are drawn at random, weighted by how often people say them.
+        seed: Where the draw of examples begins.
+
+    Returns:
+        The figures, as attributes and as a table.
+
+    Examples:
+        >>> import whyrank as wr
+        >>> describe(wr.simulate("small", users=20, items=5, records=60)).users
+        20
+    """
     pairs = len(triplets.user_items.indices)
     sizes = float(len(triplets.users)) * len(triplets.items) * len(triplets.explanations)
     popularity = triplets.popularity

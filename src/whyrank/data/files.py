@@ -39,15 +39,33 @@ def read(
     """Read triplets from a data file, a folder of Parquet files, an EXTRA, mined or split folder (its training part).
 
     A file is CSV, TSV, JSON lines or Parquet, maybe compressed (.gz, .zst), with columns user, item, explanation and
-    optionally text, aspect, polarity, rating, time, sentence, source. `columns` renames them, as in
-    `columns={"user": "reviewerID"}`; integers are for files without a header: `columns={"user": 0, "item": 1,
-    "explanation": 2}`. A record is a (user, item) pair unless a column says which rows make one:
-    `columns={"record": "review_id"}`. `on_error="skip"` skips bad rows and logs how many.
-    Files of other projects are recognized: RecBole's atomic files (.inter, with a column of type token_seq), StaR's
-    dataset_vC.csv, and MovieLens' tags.dat (user::item::tag::time). `trim` takes blanks around ids away.
-    `number` picks one of a split folder's repetitions. `rating_range` is the scale of ratings, recognised from them
-    unless given; those outside of it are taken as unknown. A compressed file that grows more than `max_expansion`
-    times is refused.
+    optionally text, aspect, polarity, rating, time, sentence, source. Files of other projects are recognized: RecBole's
+    atomic files (.inter, with a column of type token_seq), StaR's dataset_vC.csv, and MovieLens' tags.dat.
+
+    Args:
+        path: The file or folder.
+        columns: Names of the file's columns, as in `{"user": "reviewerID"}`; numbers for files without a header, as in
+            `{"user": 0, "item": 1, "explanation": 2}`. A record is a (user, item) pair unless a column says which rows
+            make one: `{"record": "review_id"}`.
+        on_error: "skip" leaves bad rows out and logs how many.
+        number: Which of a split folder's repetitions.
+        rating_range: The lowest and the highest rating; recognized from the ratings unless given. Others are unknown.
+        max_expansion: A compressed file that grows more than this many times is refused.
+        trim: Whether to remove blanks around ids.
+
+    Returns:
+        The triplets.
+
+    Raises:
+        DataError: The file cannot be read; the message names the file, the row and the column.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "said.csv"
+        ...     _ = path.write_text("user,item,explanation\\nann,inn,quiet room\\nbob,inn,quiet room\\n")
+        ...     read(path)
+        Triplets(2 users, 1 item, 1 explanation, 2 records, 2 triplets)
     """
     path = Path(path)
     problems = on_error if isinstance(on_error, Problems) else Problems(on_error)
@@ -61,7 +79,25 @@ def read(
 
 
 def write(triplets: Triplets, path: str | Path, form: Literal["auto", "extra", "extra-text"] = "auto") -> Path:
-    """Write a file by its suffix (.csv, .tsv, .jsonl, .parquet, maybe .gz or .zst), otherwise an EXTRA folder."""
+    """Write triplets to a file or to an EXTRA folder.
+
+    Args:
+        triplets: What to write.
+        path: A name that ends in .csv, .tsv, .jsonl or .parquet (maybe with .gz or .zst) is a file; any other name is
+            an EXTRA folder.
+        form: "extra" writes an EXTRA folder whatever the name is; "extra-text" writes one in text form only.
+
+    Returns:
+        The path.
+
+    Examples:
+        >>> import tempfile
+        >>> import whyrank as wr
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = write(wr.simulate("small", users=20, items=5, records=60), Path(folder) / "said.parquet")
+        ...     path.name
+        'said.parquet'
+    """
     path = Path(path)
     if form == "auto" and path.suffix:
         return write_table(triplets.frame(), path)

@@ -28,7 +28,11 @@ def read_groups(path: str | Path | None) -> dict[str, str]:
     return {} if table is None else {item: group for item, group in table.rows() if item and group}
 
 
-def read_titles(path: str | Path | None) -> dict[str, str]:
-    """Titles by item."""
+def read_titles(path: str | Path | None, *, trim: bool = False) -> dict[str, str]:
+    """Titles by item; with `trim`, blanks around ids go, as they do in the data."""
     table = read_named(path, "item", "title")
-    return {} if table is None else {item: title for item, title in table.rows() if title}
+    return (
+        {}
+        if table is None
+        else {item.strip() if trim else item: title for item, title in table.rows() if item and title}
+    )

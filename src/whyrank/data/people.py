@@ -148,6 +148,11 @@ class People:
         )
 
     @made_once
+    def quote_users(self) -> Ints:
+        """Who wrote each quote."""
+        return np.ascontiguousarray(self.quotes["user"].to_numpy(), np.int32)
+
+    @made_once
     def quotes_listed(self) -> tuple[list[str], list[str | None], list[int], list[int]] | None:
         """Texts, sources, users and times of quotes, quicker one by one than from a table; None: there are too many."""
         if len(self.quotes) > LISTED:

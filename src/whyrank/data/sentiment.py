@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -78,10 +81,15 @@ def from_ratings(
 
 def from_words(texts: pl.Series) -> NDArray[np.float32]:
     """-1 to 1 from the words, by VADER's lexicon; of a long text from its beginning."""
+    analyzer, starts = _analyzer(), texts.str.head(LONGEST).to_list()
+    return np.array([analyzer.polarity_scores(text)["compound"] for text in starts], np.float32)
+
+
+@cache
+def _analyzer() -> Any:
+    """VADER, which reads its lexicon from a file."""
     try:
         from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
     except ImportError as error:
         raise MissingExtra("mine", "sentiment of explanations without ratings") from error
-    analyzer = SentimentIntensityAnalyzer()
-    starts = texts.str.head(LONGEST).to_list()
-    return np.array([analyzer.polarity_scores(text)["compound"] for text in starts], np.float32)
+    return SentimentIntensityAnalyzer()

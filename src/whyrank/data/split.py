@@ -296,9 +296,27 @@ def write_splits(parts: list[Split], folder: str | Path) -> Path:
 
 
 def read_split(folder: str | Path, number: int = 1) -> Split:
-    """Read and verify split `number` of a split folder or of an EXTRA folder with numbered index folders.
+    """Read and verify one split of a split folder or of an EXTRA folder with numbered index folders.
 
     An EXTRA folder has no validation part: a tenth of its training records is drawn for it, by the number as the seed.
+
+    Args:
+        folder: The folder.
+        number: Which of its splits, from 1.
+
+    Returns:
+        The split.
+
+    Raises:
+        DataError: There is no such split, or its files do not fit together.
+
+    Examples:
+        >>> import tempfile
+        >>> import whyrank as wr
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = wr.simulate("small", users=60, items=9, records=300, seed=0).split(seed=0).write(f"{folder}/split")
+        ...     read_split(f"{folder}/split").training
+        Triplets(60 users, 9 items, 300 explanations, 210 records, 400 triplets)
     """
     folder = Path(folder)
     if is_split(folder):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from whyrank.errors import DataError, UnknownId
 
 NEAR = 1000  # ids that are compared with an unknown one
+ALIKE = 0.6  # from this likeness on, an id is suggested instead of an unknown one
 LONG = 100  # characters of it that are
 RECENT = 50_000  # ids whose numbers are remembered when they were looked up one by one
 FEW = 64  # up to here a walk down the sorted ids beats a vectorized search
@@ -105,7 +106,14 @@ class Vocabulary:
             pool = self._sorted.slice(max(0, at - NEAR // 2), NEAR).to_list()
         else:
             pool = self._sorted.to_list()
-        return difflib.get_close_matches(text, pool, n=n, cutoff=0.6)
+        matcher = difflib.SequenceMatcher(b=text)
+        near = []
+        for each in pool:
+            matcher.set_seq1(each)
+            if matcher.real_quick_ratio() >= ALIKE and matcher.quick_ratio() >= ALIKE and matcher.ratio() >= ALIKE:
+                # Among equals, a typing error at the end is likelier than one at the beginning.
+                near.append((-matcher.ratio(), -_same_beginning(text, each), each))
+        return [each for *_, each in sorted(near)[:n]]
 
     def _few(self, terms: list[str | None]) -> NDArray[np.int32]:
         return np.array([-1 if term is None else self._find(term) for term in terms], np.int32)
@@ -134,6 +142,11 @@ class Vocabulary:
 
     def _raise_unknown(self, term: object) -> None:
         raise UnknownId(self.kind, term, self.nearest(term))
+
+
+def _same_beginning(one: str, other: str) -> int:
+    """How many characters two texts have in common before they differ."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def feed_ids(hasher: hashlib._Hash | hashlib.blake2b, ids: pl.Series) -> None:

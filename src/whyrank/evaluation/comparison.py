@@ -17,7 +17,7 @@ from whyrank.evaluation.candidates import Kind, check_kind
 from whyrank.evaluation.evaluator import Evaluation, evaluate
 from whyrank.evaluation.significance import TESTS, holm, resampled
 from whyrank.models.base import Model
-from whyrank.render import Fitted, html_table, latex_table, markdown_table
+from whyrank.render import FittingTable, html_table, latex_table, markdown_table
 from whyrank.training import Run
 
 SHOWN = ("ndcg_paper", "ndcg", "precision", "recall", "f1", "personalization")
@@ -196,11 +196,11 @@ class Comparison:
             f"({how}, Holm's correction); 'vs' compares ndcg_paper"
         )
 
-    def table(self, metrics: Sequence[str] = SHOWN) -> Fitted:
+    def table(self, metrics: Sequence[str] = SHOWN) -> FittingTable:
         """For a terminal; what does not fit is left out, column by column."""
         headers, texts, bold = self.cells(metrics)
         last, first = headers[-1], headers[1 : 1 + len(metrics)]
-        return Fitted(headers, texts, bold, caption=self.note(), drop=[last, *reversed(first[1:]), headers[-2]])
+        return FittingTable(headers, texts, bold, caption=self.note(), drop=[last, *reversed(first[1:]), headers[-2]])
 
     def markdown(self, metrics: Sequence[str] = SHOWN) -> str:
         return f"{markdown_table(*self.cells(metrics))}\n{self.note()}\n"
@@ -228,17 +228,31 @@ def compare(
 
     With one split, fitted models are taken as they are. Models that are not fitted are fitted to the split: to its
     whole training part, or to its train part with an eye on validation where they use it. With several splits, every
-    model is fitted anew to each. `baseline` is what others are tested against: the second-best model by ndcg_paper
-    unless named. `test` is for one split: student, wilcoxon or randomization, all clustered by user; means of several
-    splits are tested by the corrected resampled t-test. `candidates` as in `evaluate`; with `"item-all"`, Profile is
-    fitted with `candidates="item-all"`, and learns to rank what anybody ever said about an item.
+    model is fitted anew to each.
 
-    Raises ParameterError for what does not exist or cannot be compared.
+    Args:
+        models: Models by the name that the table shows.
+        splits: One split or several.
+        k: Length of the lists.
+        baseline: The model that the others are tested against; the second-best by ndcg_paper unless named.
+        test: For one split: "student", "wilcoxon" or "randomization", all clustered by user. Means of several splits
+            are tested by the corrected resampled t-test.
+        candidates: As in `evaluate`. With "item-all", Profile is fitted with `candidates="item-all"`, and learns to
+            rank what anybody ever said about an item.
+        run: Threads, checkpoints and the like for the models that are fitted.
+        progress: Called as `progress(name, split)` before each model.
 
-    >>> import whyrank as wr
-    >>> split = wr.simulate("small", users=60, items=9, records=300, triplets=500, seed=0).split(seed=0)
-    >>> compare({"POP": wr.POP(), "RAND": wr.RAND()}, split).best("ndcg")
-    'POP'
+    Returns:
+        The figures of every model, with p-values.
+
+    Raises:
+        ParameterError: A name does not exist, or the models cannot be compared.
+
+    Examples:
+        >>> import whyrank as wr
+        >>> split = wr.simulate("small", users=60, items=9, records=300, triplets=500, seed=0).split(seed=0)
+        >>> compare({"POP": wr.POP(), "RAND": wr.RAND()}, split).best("ndcg")
+        'POP'
     """
     parts = splits if isinstance(splits, Sequence) else [splits]
     if not isinstance(models, Mapping) or not all(isinstance(part, Split) for part in parts):

@@ -75,26 +75,40 @@ def evaluate(
 ) -> Evaluation:
     """Rank the explanations of every test pair (of a split: its test part) and measure the top `k`.
 
-    `candidates` says what is ranked: `"pool"`, all explanations, as the paper does; `"item"`, what the training part
-    (without a split: what the model was fitted to) says about the item, where only explanations that can be reached
-    count and pairs without any are left out; `"item-all"`, what anybody ever said about the item, test records
-    included, as StaR does, which tells the list what somebody will say. `reach` then has the shares of test `pairs`
-    and `truths` (explanations of test pairs) that can be reached, and the mean number of `candidates` of a pair.
-
     Models that rank items are also measured on items, one list per test user over the items that are neither in the
-    user's training data nor in `known` (of a split: its validation part), which are no misses. As the paper does,
-    explanations of joint models are then measured a second time on the test pairs whose item was recommended
-    (`explanation_on_recommended`, which has no figures but `pairs` where there is none); `explanation` is always over
-    all measured pairs. Candidates are ranked by score alone; `options` are those of `whyrank.Options` that shall hold
-    all the same.
+    user's training data nor in `known`, which are no misses. As the paper does, explanations of joint models are then
+    measured a second time on the test pairs whose item was recommended (`explanation_on_recommended`, which has no
+    figures but `pairs` where there is none); `explanation` is always over all measured pairs.
 
-    Raises NotFitted, ParameterError for a bad `k` or `candidates`, DataError where nothing can be measured.
+    Args:
+        model: A fitted model.
+        test: Test records, or a split.
+        k: Length of the lists.
+        candidates: What is ranked. "pool": all explanations, as the paper does. "item": what the training part
+            (without a split: what the model was fitted to) says about the item, where only explanations that can be
+            reached count and pairs without any are left out. "item-all": what anybody ever said about the item, test
+            records included, as StaR does, which tells the list what somebody will say.
+        known: More records whose items are not recommended (of a split: its validation part).
+        items: Whether items are measured, too.
+        beyond_accuracy: Whether coverage, novelty, personalization and redundancy are measured, too.
+        threads: How many threads rank; all cores unless given.
+        options: Options of `whyrank.Options`. Without any, candidates are ranked by score alone.
 
-    >>> import whyrank as wr
-    >>> split = wr.simulate("small", users=60, items=9, records=300, triplets=500, seed=0).split(seed=0)
-    >>> found = evaluate(wr.POP().fit(split), split, candidates="item")
-    >>> 0 < found.reach["pairs"] <= 1
-    True
+    Returns:
+        The figures. `reach` has the shares of test `pairs` and `truths` (explanations of test pairs) that can be
+        reached, and the mean number of `candidates` of a pair.
+
+    Raises:
+        NotFitted: The model is not fitted.
+        ParameterError: `k` or `candidates` is bad.
+        DataError: Nothing can be measured.
+
+    Examples:
+        >>> import whyrank as wr
+        >>> split = wr.simulate("small", users=60, items=9, records=300, triplets=500, seed=0).split(seed=0)
+        >>> found = evaluate(wr.POP().fit(split), split, candidates="item")
+        >>> 0 < found.reach["pairs"] <= 1
+        True
     """
     if k < 1:
         raise ParameterError(f"k is {k}; use at least 1")

@@ -13,6 +13,7 @@ from whyrank.evaluation.evaluator import evaluate
 from whyrank.models.base import Model
 
 METRIC = "ndcg"
+LEAST_KNOWN = 0.5  # share of the served model's triplets and items that a new model must know
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,18 @@ def compare_on(
     passed = difference >= -tolerance * mean
     figures = (mean, float(ours.mean()), difference, interval, tolerance, passed)
     return Gate(METRIC, held_out.records, *figures)
+
+
+def knows_less(served: Model, candidate: Model) -> str | None:
+    """What a new model knows far less of than the one in service, in words; None where it does not.
+
+    Held-out records are of what is new. On them a model that knows nothing else can seem to be better.
+    """
+    theirs, ours = ((int(each.catalog_.popularity.sum()), len(each.catalog_.items)) for each in (served, candidate))
+    for name, had, has in zip(("triplets", "items"), theirs, ours, strict=True):
+        if has < LEAST_KNOWN * had:
+            return f"the new model knows {has:,} {name}, the one in service {had:,}"
+    return None
 
 
 def clustered_interval(values: NDArray[np.float64], clusters: NDArray[np.integer]) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""What the paper does not ask: who is served how well, how lists read, what they cost, what the options do."""
+"""What the paper does not ask: who is served how well, how varied lists are, what they cost, what the options do."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from whyrank.experiments.plots import Curve, Panel, draw, scatter
 from whyrank.experiments.report import ExperimentReport
 
 CURVES = ("bper", "profile")
+ENOUGH = 30  # test pairs; of fewer, no figure is marked as the best
 ITEM_CURVES = ("bper-j", "profile-j")
 DRAWN = ("pop", "counts", "rucf", "pitf", "bper", "bper+", "profile")  # as many as a picture carries
 Lists = NDArray[np.int32]
@@ -71,11 +72,11 @@ def _bests(table: Sequence[Values], least: Sequence[bool]) -> list[list[bool]]:
     return [[False, *(row == top).tolist()] for row in flipped]
 
 
-# -- how lists read ----------------------------------------------------------------------------------------------------
+# -- how varied lists are ----------------------------------------------------------------------------------------------
 
 
 def _lists(lab: Lab, report: ExperimentReport) -> Facts:
-    report.heading("Beyond accuracy: how lists read")
+    report.heading("Beyond accuracy: how varied lists are")
     names = ("coverage", "novelty", "personalization", "redundancy")
     found: dict[str, Values] = {}
     for name in lab.pick(ranking.MODELS):
@@ -153,7 +154,9 @@ def _known(lab: Lab, report: ExperimentReport) -> Facts:
         some = [place for place in range(count) if any(not np.isnan(row[place]) for row in table)]
         rows = [[name, *_cells(row[some])] for name, row in zip(found, table, strict=True)]
         headers = [f"by {words}", *(strata.KNOWN[place] for place in some)]
-        marks = [[False] * (len(some) + 1), *_bests([row[some] for row in table], [False] * len(some))]
+        bests = np.array(_bests([row[some] for row in table], [False] * len(some)))
+        bests[:, 1:] &= np.array([sizes[side][place] >= ENOUGH for place in some])
+        marks = [[False] * (len(some) + 1), *bests.tolist()]
         rows.insert(0, ["test pairs (first split)", *(f"{sizes[side][place]:,}" for place in some)])
         report.table(headers, rows, marks, name=f"known_{('user', 'item', 'explanation')[side]}")
         drawn = [name for name in found if name in DRAWN]

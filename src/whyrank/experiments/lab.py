@@ -22,7 +22,7 @@ from whyrank.evaluation.candidates import Kind, check_kind, of_split
 from whyrank.experiments import measures
 from whyrank.experiments.cache import Cache, Facts, Result
 from whyrank.experiments.jobs import Job, K
-from whyrank.experiments.workers import Workers
+from whyrank.experiments.workers import WorkerPool
 from whyrank.models import MODELS, Model, model_class
 from whyrank.models.parameters import values
 from whyrank.training import Run
@@ -130,7 +130,10 @@ class Lab:
         return (self.cache.load(self.key(job), arrays=False) or self._run(job)).facts
 
     def run(
-        self, jobs: Sequence[Job], tell: Callable[[str, int, int], None] | None = None, workers: Workers | None = None
+        self,
+        jobs: Sequence[Job],
+        tell: Callable[[str, int, int], None] | None = None,
+        workers: WorkerPool | None = None,
     ) -> None:
         """Do what is not in the cache yet; a model that cannot run here is skipped, with its reason."""
         missing = self.missing(jobs)
@@ -148,7 +151,7 @@ class Lab:
         if tell:
             tell("done", len(missing), len(missing))
 
-    def _share_out(self, missing: list[Job], tell: Callable[[str, int, int], None] | None, workers: Workers) -> None:
+    def _share_out(self, missing: list[Job], tell: Callable[[str, int, int], None] | None, workers: WorkerPool) -> None:
         """A call for all jobs that share a fit. The cache's folder must be one that all workers see."""
         lab = replace(self, cache=Cache(self.cache.folder.resolve()), threads=1, skipped={}, _last=None)
         shared, fits = workers.put(lab), [list(same) for _, same in groupby(missing, key=lambda job: job.fit)]

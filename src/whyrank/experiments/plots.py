@@ -100,10 +100,15 @@ def scatter(
     name: str, points: Sequence[tuple[str, float, float, float]], x_label: str, y_label: str, *, logarithmic: bool
 ) -> Picture:
     """Named points (name, x, y, deviation of y)."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     with _style_of_pictures(name):
         figure, (axes,) = _figure(1, 1)
         if logarithmic:
             axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter(NullFormatter())
         for number, (label, x, y, deviation) in enumerate(points):
             colour, marker, _ = _style(STYLES.get(label, number))
             axes.errorbar([x], [y], [deviation], fmt=marker, color=colour, capsize=2)

@@ -19,7 +19,7 @@ from whyrank.experiments.lab import Lab, plural
 from whyrank.experiments.report import ExperimentReport
 from whyrank.experiments.spaces import SPACES, space_of
 from whyrank.experiments.tuning import tune
-from whyrank.experiments.workers import Workers
+from whyrank.experiments.workers import WorkerPool
 
 for _module in pkgutil.iter_modules(experiments.__path__, f"{experiments.__name__}."):
     importlib.import_module(_module.name)  # experiments register themselves
@@ -40,7 +40,7 @@ def run(
     lab: Lab,
     folder: str | Path,
     tell: Callable[[str, int, int], None] | None = None,
-    workers: Workers | None = None,
+    workers: WorkerPool | None = None,
 ) -> tuple[Path, Facts]:
     """Do all runs, then write report.html, report.md, results.json, tables/ and figures/."""
     lab.run([job for name in names for job in EXPERIMENTS[name].jobs(lab)], tell, workers)
@@ -62,7 +62,7 @@ def tune_first(
     folder: Path,
     trials: int,
     tell: Callable[[str, int, int], None] | None = None,
-    workers: Workers | None = None,
+    workers: WorkerPool | None = None,
 ) -> None:
     """Give every model of the experiments that has no configuration the best of as many trials, for every split anew.
 

@@ -19,8 +19,8 @@ from whyrank.evaluation import evaluate
 from whyrank.evaluation.candidates import Kind, of_split
 from whyrank.experiments import measures
 from whyrank.experiments.cache import digest
-from whyrank.experiments.spaces import Space, check_sampler
-from whyrank.experiments.workers import Workers
+from whyrank.experiments.spaces import SPACES, Space, check_sampler
+from whyrank.experiments.workers import WorkerPool
 from whyrank.models import Model, model_class
 from whyrank.models.factors import FactorModel
 from whyrank.models.profile import Profile
@@ -102,15 +102,15 @@ def tune(
     seed: int = 0,
     threads: int | None = None,
     tell: Tell | None = None,
-    workers: Workers | None = None,
+    workers: WorkerPool | None = None,
     candidates: Kind = "pool",
 ) -> Tuned:
     """Search for the parameters that rank validation best; the test part is never looked at.
 
-    `trials` counts those of earlier runs that `storage` (an SQLite file) holds; `seconds` bounds this run.
-    `candidates` says what is ranked, as in `whyrank.evaluate`: those of an item come from the train part, or (item-all)
-    from train and validation. With `workers`, as many trials run at a time as they have processors; none of them is
-    given up early then.
+    In whyrank's own space for TPE the model's defaults are the first trial. `trials` counts those of earlier runs that
+    `storage` (an SQLite file) holds; `seconds` bounds this run. `candidates` says what is ranked, as in
+    `whyrank.evaluate`: those of an item come from the train part, or (item-all) from train and validation. With
+    `workers`, as many trials run at a time as they have processors; none of them is given up early then.
     """
     if not split.validation_records.size:
         raise DataError("the validation part is empty", expected="a split with validation records")
@@ -128,7 +128,7 @@ def _found(
     trials: int | None,
     seconds: float | None,
     tell: Tell | None,
-    workers: Workers | None,
+    workers: WorkerPool | None,
 ) -> Tuned:
     """Run the trials that are missing, and choose."""
     size = search.grid_size() if sampler == "grid" else None
@@ -143,6 +143,15 @@ def _found(
             shown = " / ".join(f"{100 * value:.3f}" for value in values) or trial.state.name.lower()
             tell(done, None if wanted == math.inf else int(wanted), f"trial {trial.number}: {shown}")
 
+    end = time.monotonic() + (math.inf if seconds is None else seconds)
+    tried = any(trial.user_attrs.get("defaults") for trial in finished)
+    if left != 0 and sampler == "tpe" and not tried and search.space == SPACES.get(search.kind.id, {}).get("tpe"):
+        _try_defaults(study, search, workers)
+        after(study, study.trials[-1])
+        left = None if left is None else left - 1
+        if seconds is not None:
+            seconds = max(end - time.monotonic(), 0.0)
+            left = left if seconds else 0
     if left != 0 and workers is not None:
         _side_by_side(study, search, left, seconds, workers, after)
     elif left != 0:
@@ -161,12 +170,24 @@ def _writing(storage: str | Path | None) -> Iterator[None]:
         raise ArtifactError(f"{storage}: cannot be written ({first_line(error)})") from error
 
 
+def _try_defaults(study: Study, search: _Search, workers: WorkerPool | None) -> None:
+    """A trial without settings. Optuna only hears of it: some defaults lie outside of the ranges that are searched."""
+    import optuna
+
+    if workers is None:
+        found, notes = try_out(search, {})
+    else:
+        found, notes = workers.gather([workers.submit(try_out, workers.put(search), {})])[0]
+    values = list(found) if isinstance(found, tuple) else [found]
+    study.add_trial(optuna.trial.create_trial(values=values, user_attrs=notes | {"defaults": True}))
+
+
 def _side_by_side(
     study: Study,
     search: _Search,
     left: int | None,
     seconds: float | None,
-    workers: Workers,
+    workers: WorkerPool,
     after: Callable[[Study, FrozenTrial], None],
 ) -> None:
     """Trials on workers; Optuna proposes them and hears of them here."""
@@ -195,7 +216,7 @@ def try_out(search: _Search, parameters: dict[str, Any]) -> tuple[float | tuple[
     import optuna
 
     trial = optuna.trial.FixedTrial(parameters)
-    return search(trial), trial.user_attrs
+    return search.measured(trial, dict(parameters)), trial.user_attrs
 
 
 class _Search:
@@ -211,10 +232,13 @@ class _Search:
             self.looks = sorted(space["epochs"])
         self.searched = {name: values for name, values in space.items() if not (self.looks and name == "epochs")}
 
-    def __call__(self, trial: Trial | FixedTrial) -> float | tuple[float, float]:
+    def __call__(self, trial: Trial) -> float | tuple[float, float]:
+        return self.measured(trial, {name: suggest(trial, name, values) for name, values in self.searched.items()})
+
+    def measured(self, trial: Trial | FixedTrial, parameters: dict[str, Any]) -> float | tuple[float, float]:
+        """Fit with these parameters; the trial is told what they became, and says when to give up."""
         import optuna
 
-        parameters = {name: suggest(trial, name, values) for name, values in self.searched.items()}
         if self.looks:
             parameters["epochs"] = self.looks[-1]
         model = self.kind(**parameters).suited_to(self.candidates)

@@ -14,7 +14,7 @@ from whyrank.errors import WhyrankError
 from whyrank.parent import end_with_parent
 
 
-class Workers(Protocol):
+class WorkerPool(Protocol):
     """`Processes` is one, `whyrank.cluster.session.Cluster` another."""
 
     @property

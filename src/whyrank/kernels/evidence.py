@@ -60,10 +60,9 @@ def evidence_of_sides(
     """As `merged_evidence`, but apart: the sparse matrix of what the users' mentions add, then that of the items'."""
     of_user = Strength(scale_of_user, user_weight, user_shift, user_activity)
     of_item = Strength(scale_of_item, item_weight, item_shift, item_activity)
-    return (
-        *_evidence_of_rows(users, user_indptr, user_indices, user_counts, of_user, logs),
-        *_evidence_of_rows(items, item_indptr, item_indices, item_counts, of_item, logs),
-    )
+    a, mine, user_values = _evidence_of_rows(users, user_indptr, user_indices, user_counts, of_user, logs)
+    b, theirs, item_values = _evidence_of_rows(items, item_indptr, item_indices, item_counts, of_item, logs)
+    return a, mine, user_values.astype(np.float32), b, theirs, item_values.astype(np.float32)
 
 
 @kernel
@@ -74,12 +73,12 @@ def _evidence_of_rows(
     counts: NDArray[np.int32],
     strength: Strength,
     logs: bool,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
     """What the mentions of each row (-1: none) add."""
     ends = np.zeros(len(rows) + 1, np.int64)
     for at in range(len(rows)):
         ends[at + 1] = ends[at] + (indptr[rows[at] + 1] - indptr[rows[at]] if rows[at] >= 0 else 0)
-    explanations, values = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.float32)
+    explanations, values = np.empty(ends[-1], np.int32), np.empty(ends[-1])
     for at in range(len(rows)):
         if ends[at] < ends[at + 1]:
             first, scale = indptr[rows[at]], _row_scale(rows[at], indptr, counts, strength)
@@ -146,6 +145,60 @@ def merged_evidence(
             explanations[used] = e
             values[used] = value
             used += 1
+        indptr[at + 1] = used
+    return indptr, explanations[:used], values[:used]
+
+
+@kernel
+def shared_evidence(
+    users: NDArray[np.int32],
+    user_of: NDArray[np.int64],
+    items: NDArray[np.int32],
+    item_of: NDArray[np.int64],
+    user_indptr: NDArray[np.int64],
+    user_indices: NDArray[np.int32],
+    user_counts: NDArray[np.int32],
+    item_indptr: NDArray[np.int64],
+    item_indices: NDArray[np.int32],
+    item_counts: NDArray[np.int32],
+    scale_of_user: NDArray[np.float64],
+    user_weight: float,
+    user_shift: float,
+    user_activity: float,
+    scale_of_item: NDArray[np.float64],
+    item_weight: float,
+    item_shift: float,
+    item_activity: float,
+    logs: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    """`merged_evidence` of pairs that share users and items: pair k has users[user_of[k]] and items[item_of[k]].
+
+    What a user's and an item's mentions add is made once for all pairs, with the same bits.
+    """
+    of_user = Strength(scale_of_user, user_weight, user_shift, user_activity)
+    of_item = Strength(scale_of_item, item_weight, item_shift, item_activity)
+    user_ends, mine, of_mine = _evidence_of_rows(users, user_indptr, user_indices, user_counts, of_user, logs)
+    item_ends, theirs, of_theirs = _evidence_of_rows(items, item_indptr, item_indices, item_counts, of_item, logs)
+    room = 0
+    for at in range(len(user_of)):
+        u, i = user_of[at], item_of[at]
+        room += user_ends[u + 1] - user_ends[u] + item_ends[i + 1] - item_ends[i]
+    indptr, used = np.zeros(len(user_of) + 1, np.int64), 0
+    explanations, values = np.empty(room, np.int32), np.empty(room, np.float32)
+    for at in range(len(user_of)):
+        a, a_end = user_ends[user_of[at]], user_ends[user_of[at] + 1]
+        b, b_end = item_ends[item_of[at]], item_ends[item_of[at] + 1]
+        while a < a_end:  # what the item has before the user's next one is copied at once: items have far more
+            until = b + np.searchsorted(theirs[b:b_end], mine[a])
+            explanations[used : used + until - b], values[used : used + until - b] = theirs[b:until], of_theirs[b:until]
+            used, b, value = used + until - b, until, of_mine[a]
+            if b < b_end and theirs[b] == mine[a]:
+                value += of_theirs[b]
+                b += 1
+            explanations[used], values[used] = mine[a], value
+            a, used = a + 1, used + 1
+        explanations[used : used + b_end - b], values[used : used + b_end - b] = theirs[b:b_end], of_theirs[b:b_end]
+        used += b_end - b
         indptr[at + 1] = used
     return indptr, explanations[:used], values[:used]
 

@@ -73,7 +73,8 @@ def judged_from(x: Sentence, j: int) -> int:
     """Where an attributive opinion with its head at j begins: at j, or at its adverb (well prepared); or -1."""
     if x.tag[j] == w.T_J and bits_at(x, j - 1) & w.TOO:
         return j  # too many stairs
-    if x.tag[j] != w.T_J or (x.bits[j] & w.NEUTRAL and x.sense[j] != 0):
+    of_price = x.bits[j] & w.LEVEL and bits_at(x, j + 1) & w.PAID and tag_at(x, j + 2) != w.T_N  # low prices
+    if x.tag[j] != w.T_J or (x.bits[j] & w.NEUTRAL and x.sense[j] != 0 and not of_price):
         return -1
     if x.sense[j] != 0:
         return j

@@ -6,11 +6,11 @@ from whyrank.kernels import inner
 from whyrank.kernels import wordclasses as w
 from whyrank.kernels.opinion_rows import (
     CLAUSE_ENDS,
-    NEGATIVE,
     R_BARE,
     R_NOMINAL,
     R_PREDICATE,
     R_VERDICT,
+    WISHED,
     about,
     add,
     add_all,
@@ -160,7 +160,7 @@ def modified(x: Sentence, k: int) -> int:
 def predicate_sign(x: Sentence, k: int, turned: bool, could: bool) -> int:
     """The sign behind a copula: could be better, could not be better, not too spicy."""
     if could and (x.bits[k] | x.bits[k - 1]) & w.COMPARATIVE:
-        return 1 if turned else NEGATIVE
+        return 1 if turned else WISHED
     return sign_at(x, k, turned)
 
 

@@ -28,7 +28,7 @@ R_ATTRIBUTE, R_PREDICATE, R_VERB, R_NO, R_BARE, R_AFFECT = cast("tuple[int, ...]
 R_TO, R_DOES, R_ADVERB, R_NOMINAL, R_WORTH, R_VERDICT = cast("tuple[int, ...]", tuple(np.arange(6, 12)))
 
 # Signs of opinions that have one whatever their word says.
-POSITIVE, NEGATIVE = cast("tuple[int, ...]", (np.int64(-2), np.int64(2)))
+POSITIVE, NEGATIVE, WISHED = cast("tuple[int, ...]", (np.int64(-2), np.int64(2), np.int64(3)))
 
 
 @inner

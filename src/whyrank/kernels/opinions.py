@@ -56,7 +56,7 @@ def find_opinions(
     `sense` is the polarity of each word's sense: -1, 1, 2 for one that has a sense but no polarity of its own, 0 for
     none. Returns rows of (sentence, first token of the aspect, its head, first token of the opinion, its head, sign,
     rule) and the part of speech of every token. The sign is -1 where a negation turns the opinion, else 1; 2 and -2
-    say that it is negative or positive whatever its word says.
+    say that it is negative or positive whatever its word says, 3 that there could be more of it (could be better).
     """
     tag = np.zeros(len(bits), np.int8)
     out = np.empty((ROWS, 7), np.int32)

@@ -14,7 +14,7 @@ from whyrank.kernels.topn import (
     NEVER,
     Batch,
     Best,
-    Pool,
+    SearchPool,
     encode,
     excluded_of,
     gather,
@@ -74,7 +74,7 @@ def _list(group: int, span: int, blocks: Numbers, count: int) -> int:
 
 @kernel
 def search_sums(
-    pool: Pool, batch: Batch, best: Best, tops: Floats, one: Floats, other: Floats, slots: Numbers, first: int,
+    pool: SearchPool, batch: Batch, best: Best, tops: Floats, one: Floats, other: Floats, slots: Numbers, first: int,
     last: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Search for rows first..last. Returns how many blocks were visited and how many explanations were scored."""

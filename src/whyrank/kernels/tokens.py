@@ -27,7 +27,10 @@ def hash_bytes(text: Bytes, start: int, stop: int) -> np.uint64:
 
 @kernel
 def contraction(text: Bytes, start: int, stop: int) -> int:
-    """Where the ending of a contraction begins (do|n't, it|'s, we|'ve), or `stop`."""
+    """Where the ending of a contraction begins (do|n't, it|'s, we|'ve, could|nt), or `stop`."""
+    modal = stop - start > 4 and text[stop - 4] | 32 == 108 and text[stop - 3] | 32 == 100  # no other words end in ldnt
+    if modal and text[stop - 2] | 32 == 110 and text[stop - 1] | 32 == 116:
+        return stop - 2
     for p in range(max(start + 1, stop - 3), stop):
         if text[p] == 39:
             after = text[p + 1] | 32 if p + 1 < stop else 0

@@ -31,7 +31,7 @@ NEVER = 32768  # above every rating
 QUERY_CODE, QUERY_OFFSET = 63, 64  # largest code of a query, and what makes it unsigned: 2 x 127 x 127 fits 16 bits
 
 
-class Pool(NamedTuple):
+class SearchPool(NamedTuple):
     """What is searched. Blocks hold explanations in `explanations`, -1 where the last block is not full."""
 
     keys: NDArray[np.float32]  # explanations x width, padded with zeros
@@ -227,7 +227,7 @@ def try_bonuses(
 
 
 @kernel
-def search(pool: Pool, batch: Batch, best: Best, first_job: int, last_job: int) -> tuple[int, int]:
+def search(pool: SearchPool, batch: Batch, best: Best, first_job: int, last_job: int) -> tuple[int, int]:
     """Do some jobs. Returns how many blocks were visited and how many explanations were scored."""
     # Taken apart once: a tuple of arrays handed on costs a count of references for each of them at every call.
     keys, shape, base, tie_ranks, explanations, leaders, codes, scale, allowances, starts = pool[:10]

@@ -29,6 +29,7 @@ TIME, NEUTRAL, IMPLIES, ELSEWHERE, LESS = 1 << 58, 1 << 59, 1 << 60, 1 << 61, 1 
 ITEM = -(1 << 63)  # the last bit: a pronoun that can stand for the item
 ADVISES = LOVE | TRY  # love and try at once: recommend
 USES = STOPS | FIND  # both at once: what somebody does with things (use, add, mix)
+PAID, LEVEL = EASY, WORKS  # of a noun: what is paid; of an adjective: how much that is (high, low)
 
 # Tags: none, noun, adjective, verb, adverb, determiner, preposition, pronoun, copula, auxiliary, negation, and, but,
 # comma, relative pronoun, to, possessive s.

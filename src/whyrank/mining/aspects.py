@@ -25,6 +25,7 @@ AMOUNTS = {
     "short": 1,
     "light": 1,
 }  # of what one would rather not have
+PLURAL = 0.3  # share of a noun's uses in the plural below which that means several items
 KIND = 0.025  # share of a noun's uses that say what the item is
 
 
@@ -34,6 +35,7 @@ class Nouns(NamedTuple):
     items: frozenset[str]
     item: str  # the most frequent of them
     names: frozenset[str]
+    others: frozenset[str]  # their plurals, as written, where these mean other items: the hotels around
 
 
 def learn_nouns(corpus: Corpus, language: StatementEnglish, share: float | None) -> Nouns:
@@ -60,8 +62,17 @@ def learn_nouns(corpus: Corpus, language: StatementEnglish, share: float | None)
             for noun, (count, capital, _, _) in counts.items()
             if count >= 2 and capital >= share * count and (noun in unusual or not language.is_plain(noun))
         }
+    if not items:  # few reviews: a word that mostly names items will do
+        wholes = {noun for noun in counts if noun in language.wholes}
+        items = set(sorted(wholes, key=lambda noun: (-counts[noun][0], noun))[:1])
     item = max(sorted(items), key=lambda noun: counts[noun][2], default="")
-    return Nouns(frozenset(items), item, frozenset(names))
+    others = set()
+    for h, (count, *_) in corpus.nouns.items():
+        written = corpus.texts.get(h, "")
+        noun = language.lemma(written)
+        if noun in items and language.singular(written) != written and count < PLURAL * counts[noun][0]:
+            others.add(written)
+    return Nouns(frozenset(items), item, frozenset(names), frozenset(others))
 
 
 def aspects(
@@ -72,10 +83,11 @@ def aspects(
     s0 and on are the aspect as it was written. Names of persons and brands, and words for anything, are no aspects.
     """
     key = [f"a{k}" for k in range(PHRASE)] + ["modifier", "inner", "verbal", "whole"]
-    distinct = mentions.group_by(key).agg(n=pl.col("review").n_unique())
+    review = pl.col("review")
+    distinct = mentions.group_by(key).agg(n=review.n_unique(), inside=review.filter(~pl.col("alone")).n_unique())
     fixed = collocations(distinct, texts, language, least)
     rows = []
-    for *hashes, modifier, inner, verbal, whole, _ in distinct.iter_rows():
+    for *hashes, modifier, inner, verbal, whole, _, _ in distinct.iter_rows():
         if whole:
             rows.append((ITSELF if nouns.item else None,) * LEVELS + (nouns.item or None,) * LEVELS + (None,))
             continue
@@ -86,13 +98,14 @@ def aspects(
     schema |= {"named": pl.String}
     found = pl.DataFrame(rows, schema=schema, orient="row")
     found = _spelled(_in_one_order(found, distinct["n"]), distinct["n"], language)
-    table = pl.concat([distinct.drop("n"), found], how="horizontal")
+    table = pl.concat([distinct.drop("n", "inside"), found], how="horizontal")
     joined = mentions.join(table, on=key, how="left", nulls_equal=True)
     costs = pl.col(f"p{LEVELS - 1}").is_in(sorted(language.cost)) & pl.col("sense").is_in(list(AMOUNTS))
     joined = joined.with_columns(
         base_guess=pl.col("guess"),
         guess=pl.when(costs).then(pl.col("sense").replace_strict(AMOUNTS, default=0)).otherwise("guess").cast(pl.Int8),
     )
+    joined = _affordable(joined, language)
     worth = (pl.col("sense") == WORTH) & ~pl.col(f"p{LEVELS - 1}").is_in(sorted(language.cost))
     joined = joined.filter(~worth)
     described = pl.col("modifier") == pl.col("opinion")
@@ -104,6 +117,18 @@ def aspects(
     joined = joined.filter(~(described & pl.col("named").is_not_null()) & ~absent & (~acts | told))
     joined = joined.drop(*key, "opinion", "adverb", "sign", "named").with_columns(joined["verbal"], joined["whole"])
     return joined.filter(pl.any_horizontal(pl.col([f"p{k}" for k in range(LEVELS)]).is_not_null()))
+
+
+def _affordable(mentions: pl.DataFrame, language: StatementEnglish) -> pl.DataFrame:
+    """Mentions in which fair, low and cheap prices are affordable ones."""
+    own = {word: language.senses[word][0] for word in sorted(language.modest)}
+    modest = pl.col("wording").replace_strict(own, default=None, return_dtype=pl.String) == pl.col("sense")
+    paid = (modest & pl.col(f"p{LEVELS - 1}").is_in(sorted(language.paid))).fill_null(False)
+    paid &= (pl.col("fixed") != -1).fill_null(True)  # too low is no praise
+    return mentions.with_columns(
+        sense=pl.when(paid).then(pl.lit("affordable")).otherwise("sense"),
+        fixed=pl.when(paid).then(pl.lit(1, pl.Int8)).otherwise("fixed"),
+    )
 
 
 def _levels(
@@ -143,6 +168,8 @@ def _levels(
         lemmas, written, named = [describing, *lemmas], [describing, *written], describing
     if len(lemmas) == 1 and language.stands_alone(written[-1]):
         return empty
+    if len(lemmas) == 1 and written[-1] in nouns.others:
+        return empty
     if len(lemmas) == 1 and lemmas[0] in nouns.items:
         lemmas, written = [ITSELF], [nouns.item]
     names = [" ".join(lemmas[k:]) for k in range(len(lemmas))]
@@ -162,15 +189,16 @@ def collocations(
 
     Such a word stands before this noun far more often than before others. Words that can be opinions must stand before
     nearly half of its mentions; words of clear praise or blame before more than half, and nobody says so with a verb.
+    What mostly makes a fragment with its noun (`Clean rooms.`) is no part of a name.
     """
     columns = [f"a{k}" for k in range(PHRASE)]
     heads: Counter[str] = Counter()
     before: Counter[str] = Counter()
     pairs: Counter[tuple[str, str]] = Counter()
-    nouns = (
-        distinct.filter(~pl.col("verbal") & ~pl.col("whole")).group_by("modifier", *columns).agg(n=pl.col("n").sum())
-    )
-    for modifier, *hashes, n in nouns.iter_rows():
+    within: Counter[tuple[str, str]] = Counter()
+    named = distinct.filter(~pl.col("verbal") & ~pl.col("whole"))
+    nouns = named.group_by("modifier", *columns).agg(pl.col("n", "inside").sum())
+    for modifier, *hashes, n, inside in nouns.iter_rows():
         written = [texts.get(h, "") for h in hashes if h]
         noun = " ".join([*written[:-1], language.lemma(written[-1])])
         heads[noun] += n
@@ -178,6 +206,7 @@ def collocations(
         if word and word not in language.empty:
             before[word] += n
             pairs[word, noun] += n
+            within[word, noun] += inside
     total = max(heads.total(), 1)
     found = set()
     for (word, noun), n in pairs.items():
@@ -191,7 +220,7 @@ def collocations(
             good = False
         else:
             depends = language.sense_polarity[known.sense].startswith("?")
-            good = lift >= 4 and share >= (0.35 if depends else 0.6)
+            good = lift >= 4 and share >= (0.35 if depends else 0.6) and 2 * within[word, noun] > n
         if good:
             found.add((word, noun))
     return frozenset(found)

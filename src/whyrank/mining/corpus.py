@@ -83,6 +83,7 @@ def _frame(mentions: Mentions, first: int, offset: int) -> pl.DataFrame:
             "rule": mentions.rule,
             "verbal": mentions.verbal,
             "whole": mentions.whole,
+            "alone": mentions.alone,
             "capital": mentions.capital,
             "start": mentions.start + offset,
             "length": mentions.length,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from whyrank.errors import MissingExtra
 from whyrank.kernels import wordclasses as k
 
 LONGEST = 30  # letters of a word that is looked at at all
@@ -67,6 +69,10 @@ ROLES = {  # classes of words.txt that are one bit each
     "EASE": 0,
     "SORT": 0,
     "EXTENT": 0,
+    "PAID": k.PAID,
+    "LEVEL": k.LEVEL,
+    "BURDEN": 0,
+    "MODEST": 0,
     "ELSEWHERE": k.ELSEWHERE,
     "S": k.APOSTROPHE_S,
     "ADJLY": k.ADJ,
@@ -148,6 +154,8 @@ class English:
         self.neutral = frozenset(word for _, words in read_lists(folder / "neutral.txt") for word in words)
         self.cost, self.ease = frozenset(lists["COST"]), frozenset(lists["EASE"])
         self.sorts = frozenset(lists["SORT"])
+        self.paid, self.modest = frozenset(lists["PAID"]), frozenset(lists["MODEST"])
+        self.levels, self.burdens = frozenset(lists["LEVEL"]), frozenset(lists["BURDEN"])
         self.extents = dict.fromkeys(lists["EXTENT+"], 1) | dict.fromkeys(lists["EXTENT-"], -1)
         self.prefixes = frozenset(lists["PREFIX"])
         self.endings = dict(read_lists(folder / "endings.txt"))
@@ -256,9 +264,11 @@ class English:
 
     def polarity(self, opinion: str, adverb: str, sign: int, aspect: str) -> int:
         """1, -1 or 0 by words alone, where ratings are not known: the guess for a sense that depends on its aspect."""
-        if sign in (2, -2):
-            return -sign // 2
+        if sign in (2, -2, 3):
+            return 1 if sign == -2 else -1
         word = self.word(opinion)
+        if opinion in self.modest and aspect in self.paid:
+            return sign
         if word.sense in NEITHER:
             return 0
         value = word.polarity
@@ -340,10 +350,8 @@ def read_lists(file: Path) -> Iterable[tuple[str, list[str]]]:
 
 def penn_tags() -> dict[str, str]:
     """The most frequent tag of words, by TextBlob's lexicon; names are left out."""
-    from textblob import en
-
     tags: dict[str, str] = {}
-    for line in (Path(en.__file__).parent / "en-lexicon.txt").read_text(encoding="utf-8").splitlines():
+    for line in _file_of("textblob", "en", "en-lexicon.txt").read_text(encoding="utf-8").splitlines():
         parts = line.split()
         if len(parts) == 2 and not line.startswith(";;;"):
             word, tag = parts
@@ -356,16 +364,22 @@ def penn_tags() -> dict[str, str]:
 
 def valences() -> tuple[dict[str, float], dict[str, float]]:
     """How positive words are by VADER (-4 to 4) and by TextBlob (-1 to 1)."""
-    import vaderSentiment
-    from textblob import en
-
     vader = {}
-    for line in (Path(vaderSentiment.__file__).parent / "vader_lexicon.txt").read_text(encoding="utf-8").splitlines():
+    for line in _file_of("vaderSentiment", "vader_lexicon.txt").read_text(encoding="utf-8").splitlines():
         parts = line.split("\t")
         if len(parts) > 2:
             vader[parts[0]] = float(parts[1])
     found: dict[str, list[float]] = {}
-    text = (Path(en.__file__).parent / "en-sentiment.xml").read_text(encoding="utf-8")
+    text = _file_of("textblob", "en", "en-sentiment.xml").read_text(encoding="utf-8")
     for form, polarity in re.findall(r'<word form="([^"]+)"[^>]* polarity="([-0-9.]+)"', text):
         found.setdefault(form, []).append(float(polarity))
     return vader, {form: sum(values) / len(values) for form, values in found.items()}
+
+
+def _file_of(package: str, *names: str) -> Path:
+    """A file of a package, which is not imported: TextBlob takes seconds, for NLTK and what that imports."""
+    found = find_spec(package)
+    file = Path(found.origin).parent.joinpath(*names) if found is not None and found.origin is not None else None
+    if file is None or not file.is_file():
+        raise MissingExtra("mine", "mining")
+    return file

@@ -15,6 +15,7 @@ import polars as pl
 
 from whyrank.atomic import writing
 from whyrank.data.compressed import EXPANSION
+from whyrank.data.names import read_titles
 from whyrank.data.problems import OnError, Problems
 from whyrank.data.ratings import Range, checked_range, on_scale
 from whyrank.errors import DataError, ParameterError
@@ -28,10 +29,11 @@ from whyrank.mining.opinions import Finder, find_all
 from whyrank.mining.pipeline import mine_clauses
 from whyrank.mining.pool import Pool, described, merged, unique_triplets
 from whyrank.mining.quotes import pick, read_quotes
-from whyrank.mining.report import Report
+from whyrank.mining.report import MiningReport
 from whyrank.mining.reviews import Reading, Sources, read_reviews
 from whyrank.mining.rules import MiningRules, StatementRules
 from whyrank.mining.senses import scores_of, senses
+from whyrank.render import number_of
 
 Progress = Callable[[str, int, int | None], None]
 log = logging.getLogger("whyrank")
@@ -46,13 +48,14 @@ def mine(
     unit: Unit | None = None,
     columns: Mapping[str, str] | None = None,
     rules: StatementRules | MiningRules | None = None,
-    titles: Mapping[str, str] | None = None,
+    titles: Mapping[str, str] | str | Path | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
     on_error: OnError = "raise",
     pool: Mined | str | Path | None = None,
     rating_range: Range | None = None,
     max_expansion: float = EXPANSION,
+    trim: bool = False,
     **settings: Any,
 ) -> Mined:
     """Mine statements from reviews: files (JSON lines, CSV, TSV, Parquet; .gz, .zst) or tables with user, item, text.
@@ -65,7 +68,8 @@ def mine(
         unit: "statements", or "clauses" for whole clauses that come back word for word, as version 0.1 mined them.
         columns: Which of the source's fields is which of ours, where that is not recognized: `{"user": "reviewer"}`.
         rules: `StatementRules` or, for clauses, `MiningRules`; every rule can also be given as a keyword.
-        titles: Names of items by id; words of an item's own name are no aspects of it. A pool remembers its titles.
+        titles: Names of items by id, or a file with columns item and title; words of an item's own name are no aspects
+            of it. A pool remembers its titles.
         threads: How many threads read and search; all cores unless given.
         progress: Called now and then as `progress(stage, done, total)`.
         on_error: "skip" counts broken rows instead of raising.
@@ -73,6 +77,7 @@ def mine(
             rejected by hand stays rejected.
         rating_range: The lowest and the highest rating; recognized from the ratings unless given. Others are unknown.
         max_expansion: A compressed file that grows more than so many times is refused.
+        trim: Whether to remove blanks around ids.
 
     Returns:
         The statements, the triplets with quotes, and an account of what was left out.
@@ -102,6 +107,7 @@ def mine(
             pool=old,
             rating_range=rating_range,
             max_expansion=max_expansion,
+            trim=trim,
             **settings,
         )
     if unit != "statements":
@@ -110,12 +116,13 @@ def mine(
         raise ParameterError("statements follow StatementRules; a pool of clauses cannot be carried on by statements")
     base = rules or (old.rules if old and isinstance(old.rules, StatementRules) else StatementRules())
     tell = progress or (lambda stage, done, total: None)
-    reading = Reading(Problems(on_error), checked_range(rating_range), max_expansion)
+    reading = Reading(Problems(on_error), checked_range(rating_range), max_expansion, trim)
     started = time.perf_counter()
     chosen = base.changed(settings)
+    named = read_titles(titles, trim=trim) if isinstance(titles, str | Path) else titles or {}
     with writing(tempfile.gettempdir()), tempfile.TemporaryFile(prefix="whyrank-mine-") as spool:
         corpus = collect(read_reviews(sources, columns, reading), chosen, spool, threads, tell)
-        return Choice(chosen, titles or {}, old, reading, tell).mined(corpus, spool, started)
+        return Choice(chosen, named, old, reading, tell).mined(corpus, spool, started)
 
 
 def collect(
@@ -145,7 +152,7 @@ class Choice:
         self.language = language_of(rules.language)
         self.keys = pl.Series([], dtype=pl.UInt64)  # of the reviews that were read
         self.names: frozenset[str] = frozenset()  # of persons, places and brands, as learned
-        self.report = Report()
+        self.report = MiningReport()
 
     def mined(self, corpus: Corpus, spool: IO[bytes], started: float) -> Mined:
         if not corpus.size:
@@ -161,11 +168,11 @@ class Choice:
         quotes = read_quotes(text, starts, lengths, self.language, self.rules.vulgar, self.names, praise)
         del text
         if self.reading.unread_ratings:
-            log.warning("%s ratings could not be read and are unknown", f"{self.reading.unread_ratings:,}")
+            log.warning("%s could not be read: taken as unknown", number_of(self.reading.unread_ratings, "rating"))
         if self.reading.unread_times:
             log.warning(
-                "%s times could not be read and are unknown, such as %r; write them as 2023-08-18 or as seconds",
-                f"{self.reading.unread_times:,}",
+                "%s could not be read: taken as unknown, such as %r; write times as 2023-08-18 or as seconds",
+                number_of(self.reading.unread_times, "time"),
                 self.reading.unread_time[:40],
             )
         self.reading.reject("not English", int(records["foreign"].sum()))
@@ -224,19 +231,20 @@ class Choice:
         known = st.is_known(aliases)  # few new reviews cannot learn again what a pool has learned
         old, mentions = mentions.filter(known), mentions.filter(~known)
         mentions = self.kept("whole", mentions, st.of_items(mentions, language))
-        mentions = self.kept("idioms", mentions, st.steady(mentions, limits.records))
-        mentions = self.kept("odd", mentions, st.odd_pairs(mentions))
+        mentions = self.kept("idioms", mentions, st.steady(mentions, limits.records, language))
+        mentions = self.kept("odd", mentions, st.odd_pairs(mentions, language))
         mentions = self.kept("own_names", mentions, st.own_names(mentions))
         mentions = self.kept("place_names", mentions, st.place_names(mentions))
         mentions = self.kept("sorts", mentions, st.sorts(mentions, language))
         mentions = st.joined_twins(mentions, language)
         mentions = pl.concat([old, self.kept("absences", mentions, st.idle_absences(mentions))])
-        taken, left = st.choose(mentions, limits, aliases)
+        taken, left = st.choose(mentions, limits, language, aliases)
         if rules.min_count is None:
             wide = reach(taken)
             for factor in STRICTER:
                 del taken, left  # two choices at once would take the most memory of all
-                taken, left = st.choose(mentions, limits._replace(records=factor * limits.records), aliases)
+                stricter = limits._replace(records=factor * limits.records)
+                taken, left = st.choose(mentions, stricter, language, aliases)
                 if all(less >= NEARLY * much for less, much in zip(reach(taken), wide, strict=True)):
                     break
         del mentions

@@ -17,7 +17,7 @@ from whyrank.data.tables import UNREADABLE, inside
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError
 from whyrank.mining.pool import Pool
-from whyrank.mining.report import Report
+from whyrank.mining.report import MiningReport
 from whyrank.mining.reviews import Reading
 from whyrank.mining.rules import MiningRules, StatementRules
 
@@ -50,7 +50,7 @@ class Mined:
 
     pool: Pool
     rules: MiningRules | StatementRules
-    report: Report
+    report: MiningReport
     reviews: int  # read
     rejected: dict[str, int] = field(default_factory=dict)  # reviews by cause
     problems: dict[str, list[str]] = field(default_factory=dict)  # examples of broken rows
@@ -64,7 +64,7 @@ class Mined:
         cls,
         pool: Pool,
         rules: MiningRules | StatementRules,
-        report: Report,
+        report: MiningReport,
         reading: Reading,
         seconds: float,
         coverage: dict[str, float] | None = None,
@@ -151,7 +151,7 @@ class Mined:
             triplets, wordings, explanations = (
                 _read_table(inside(folder, name), account["sha256"][name]) for name in TABLES
             )
-            report = Report(sentences=account["sentences"])
+            report = MiningReport(sentences=account["sentences"])
             for row in account["dropped"]:
                 report.dropped[row["rule"]], report.examples[row["rule"]] = row["sentences"], row["examples"]
                 report.wordings |= {row["rule"]: row["wordings"]} if row["wordings"] is not None else {}

@@ -19,6 +19,7 @@ from whyrank.kernels import opinions as rules
 from whyrank.kernels import tokens as kernel
 from whyrank.kernels import wordclasses as classes
 from whyrank.kernels.kinds import kinds
+from whyrank.kernels.opinion_rows import R_ATTRIBUTE
 from whyrank.mining.clean import clean_texts, digests
 from whyrank.mining.language import Word
 from whyrank.mining.nouns import StatementEnglish
@@ -26,6 +27,10 @@ from whyrank.mining.nouns import StatementEnglish
 PHRASE = 4  # nouns of an aspect
 LONGEST = 80  # tokens of a sentence; longer ones are cut
 NEWLINE = 10
+STRANGE = 0.25  # share of words that no lexicon has: a twentieth in English, more than two fifths in other languages
+SPEAKING = (classes.T_V, classes.T_COP, classes.T_AUX, classes.T_O)  # tags that make more than a fragment
+LEADING = (classes.T_D, classes.T_R, classes.T_J)  # tags that can open a noun phrase
+BETWEEN = (classes.T_COMMA, classes.T_AND, classes.T_BUT)  # tags that join one fragment to the next
 Hashes = NDArray[np.uint64]
 
 
@@ -58,6 +63,7 @@ class Mentions(NamedTuple):
     rule: NDArray[np.int8]
     verbal: NDArray[np.bool_]  # the aspect is what is done: easy to use
     whole: NDArray[np.bool_]  # the aspect is the item itself: it is addictive
+    alone: NDArray[np.bool_]  # said in a fragment: friendly staff, clean rooms.
     capital: NDArray[np.int8]  # whether the aspect's last word has a capital: 1 or 0; -1: it opens the sentence
     start: NDArray[np.int64]  # first byte of the sentence
     length: NDArray[np.int32]
@@ -127,7 +133,8 @@ class Finder:
         bits = np.array([word.bits for word in words], np.int64)[place]
         sense = np.array([word.polarity for word in words], np.int8)[place]
         unknown = np.array([word.unknown for word in words], np.bool_)[place]
-        foreign = self._foreign(hashes, reviews, table.height)
+        word = self.classes[array[starts]] == kernel.LETTER
+        foreign = self._foreign(hashes, unknown, word, reviews, table.height)
         bits, sense, hashes = self.phrases.joined(bits, sense, hashes)
         cuts = kernel.cut_sentences(bits & classes.END != 0, reviews, LONGEST)
         opens = np.zeros(len(bits), np.bool_)
@@ -135,21 +142,35 @@ class Finder:
         bits |= np.where((capital == 1) & (~opens | unknown), classes.CAPITAL, 0)
         rows, tags = rules.find_opinions(bits, sense, cuts)
         rows = rows[~foreign[reviews[rows[:, 2]]]] if len(rows) else rows
-        written = np.where(opens, -1, capital > 0).astype(np.int8)
-        mentions = self._mentions(rows, tags, hashes, starts, lengths, reviews, cuts, array, written)
+        capitals_at = np.where(opens, -1, capital > 0).astype(np.int8)
+        mentions = self._mentions(rows, tags, hashes, starts, lengths, reviews, cuts, array, capitals_at)
         known = table.select("user", "item", "rating", "time", "source").with_columns(
-            copy=digests(texts), words=pl.Series(np.bincount(reviews, minlength=table.height).astype(np.int32))
+            copy=digests(texts), words=pl.Series(np.bincount(reviews[word], minlength=table.height).astype(np.int32))
         )
         nouns = (tags == classes.T_N) & (~opens | unknown)
         capitals = _counted(hashes[nouns], capital[nouns] > 0)
         is_said = np.unique(hashes[kinds(bits, tags, cuts)], return_counts=True)
         return Found(known, text, mentions, foreign, capitals, self._pointed(hashes, tags), is_said)
 
-    def _foreign(self, hashes: Hashes, reviews: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
-        """Which reviews have too few of the language's most frequent words."""
+    def _foreign(
+        self,
+        hashes: Hashes,
+        unknown: NDArray[np.bool_],
+        word: NDArray[np.bool_],
+        reviews: NDArray[np.int32],
+        count: int,
+    ) -> NDArray[np.bool_]:
+        """Which reviews have too few of the language's most frequent words, and many that it does not have at all.
+
+        `Friendly staff, clean rooms, fair prices` has none of the first and none of the others. Marks count for the
+        length, because some languages have no blanks between words.
+        """
         known = self.common[np.minimum(np.searchsorted(self.common, hashes), len(self.common) - 1)] == hashes
-        total, common = np.bincount(reviews, minlength=count), np.bincount(reviews, known, minlength=count)
-        return (total >= self.english_words) & (common < self.english * total)
+        length, words, common, strange = (
+            np.bincount(reviews, each, minlength=count) for each in (None, word, known, unknown & word)
+        )
+        few, many = common < self.english * words, strange >= STRANGE * words
+        return (length >= self.english_words) & few & many
 
     def _pointed(self, hashes: Hashes, tags: NDArray[np.int8]) -> tuple[Hashes, NDArray[np.int64]]:
         places = np.flatnonzero(hashes[:-1] == self.this) + 1
@@ -199,10 +220,22 @@ class Finder:
             rows[:, 6].astype(np.int8),
             verbal,
             whole,
+            _alone(rows, tags, cuts),
             written[a1],
             begin,
             (finish - begin).astype(np.int32),
         )
+
+
+def _alone(rows: NDArray[np.int32], tags: NDArray[np.int8], cuts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which opinions are said in a fragment: a sentence without a verb, in which the noun phrase depends on nothing."""
+    verbs = np.concatenate([[0], np.cumsum(np.isin(tags, SPEAKING))])
+    start = cuts[rows[:, 0]]
+    place = np.minimum(rows[:, 1], rows[:, 3]).astype(np.int64) - 1
+    for _ in range(3):
+        place -= (place >= start) & np.isin(tags[place], LEADING)
+    free = (place < start) | np.isin(tags[place], BETWEEN)
+    return (verbs[cuts[rows[:, 0] + 1]] == verbs[start]) & free & (rows[:, 6] == R_ATTRIBUTE)
 
 
 def _counted(hashes: Hashes, capital: NDArray[np.bool_]) -> tuple[Hashes, NDArray[np.int64], NDArray[np.int64]]:

@@ -22,7 +22,7 @@ from whyrank.errors import DataError, ParameterError
 from whyrank.mining.groups import Wordings, count_wordings, find_pairs, group, promising
 from whyrank.mining.mined import Mined
 from whyrank.mining.pool import build
-from whyrank.mining.report import Report
+from whyrank.mining.report import MiningReport
 from whyrank.mining.reviews import Reading, Sources, read_reviews
 from whyrank.mining.rules import MiningRules
 from whyrank.mining.sentences import CAUSES, KEPT, Cut, Cutter, Spool, normalize
@@ -44,6 +44,7 @@ def mine_clauses(
     pool: Mined | None = None,
     rating_range: Range | None = None,
     max_expansion: float = EXPANSION,
+    trim: bool = False,
     **settings: object,
 ) -> Mined:
     """Mine whole clauses that come back word for word, as version 0.1 did; `mine` with unit="clauses".
@@ -51,7 +52,7 @@ def mine_clauses(
     Every setting of `MiningRules` is a keyword: `mine_clauses(table, min_count=10)`. The result depends on the set of
     reviews and the rules only, not on their order or on `threads`. `progress(stage, done, total)` is called now and
     then. `on_error="skip"` counts broken rows instead of raising. Ratings outside of `rating_range` are unknown. A
-    compressed file that grows more than `max_expansion` times is refused.
+    compressed file that grows more than `max_expansion` times is refused. `trim` removes blanks around ids.
 
     `pool`, an earlier result or its folder, is carried on: its explanations keep ids and texts, its triplets stay, its
     rules hold unless changed, what was rejected by hand stays rejected; new explanations need `min_count` records in
@@ -67,14 +68,14 @@ def mine_clauses(
     tell = progress or (lambda stage, done, total: None)
     started = time.perf_counter()
     with writing(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="whyrank-mine-") as folder:
-        reading = Reading(Problems(on_error), checked_range(rating_range), max_expansion)
+        reading = Reading(Problems(on_error), checked_range(rating_range), max_expansion, trim)
         spool, cutter = Spool(Path(folder)), Cutter.of(rules)
         if old:
             spool.add_known(old.wordings["text"], cutter)
         cut_reviews(read_reviews(sources, columns, reading), cutter, spool, threads, tell)
         if spool.reviews == spool.known:
             raise DataError("no reviews", expected="at least one review with user, item and text")
-        report = Report()
+        report = MiningReport()
         report.add_cut(
             {CAUSES[code]: int(spool.counts[code]) for code in CAUSES}, int(spool.counts[KEPT]) - spool.known
         )
@@ -114,7 +115,7 @@ def find_wordings(
     spool: Spool,
     cutter: Cutter,
     known: pl.DataFrame | None,
-    report: Report,
+    report: MiningReport,
     tell: Progress,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The mentions (wording, sentence, user, item, rating, time) of wordings worth keeping, and the wordings.
@@ -221,7 +222,7 @@ def spellings(mentions: pl.DataFrame, wordings: Wordings, rules: MiningRules) ->
     )
 
 
-def judge(table: pl.DataFrame, rules: MiningRules, report: Report) -> pl.DataFrame:
+def judge(table: pl.DataFrame, rules: MiningRules, report: MiningReport) -> pl.DataFrame:
     """Add `good`, whether the rules for single wordings keep it, and `aspect`, its head noun."""
     first = pl.col("normalized").str.extract(r"^(\S+)")
     last = pl.col("normalized").str.extract(r"(\S+)$")

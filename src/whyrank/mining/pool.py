@@ -11,7 +11,7 @@ import polars as pl
 
 from whyrank.data.sentiment import from_words
 from whyrank.errors import DataError
-from whyrank.mining.report import Report
+from whyrank.mining.report import MiningReport
 from whyrank.mining.rules import MiningRules
 
 Progress = Callable[[str, int, int | None], None]
@@ -39,7 +39,7 @@ def build(
     wordings: pl.DataFrame,
     old: Pool | None,
     rules: MiningRules,
-    report: Report,
+    report: MiningReport,
     tell: Progress,
 ) -> Pool:
     """Name the groups, put them to those of an earlier pool, and keep those that the rules keep."""
@@ -88,7 +88,7 @@ def unique_triplets(mentions: pl.DataFrame) -> pl.DataFrame:
     return joined.select("user", "item", "explanation", pl.col("rating").cast(pl.Float32), "time", "sentence", *more)
 
 
-def choose(pool: Pool, rules: MiningRules, report: Report, tell: Progress) -> Pool:
+def choose(pool: Pool, rules: MiningRules, report: MiningReport, tell: Progress) -> Pool:
     """The explanations that are said often enough, merged and specific if the rules ask for it, described."""
     for rule, what, least in (
         ("min_count", pl.len(), rules.min_count),
@@ -112,7 +112,7 @@ def choose(pool: Pool, rules: MiningRules, report: Report, tell: Progress) -> Po
     return pool
 
 
-def dropped(pool: Pool, rule: str, keep: Iterable[str], report: Report) -> Pool:
+def dropped(pool: Pool, rule: str, keep: Iterable[str], report: MiningReport) -> Pool:
     """The pool with only the explanations to keep; what goes is put down under the rule."""
     kept = pl.Series(sorted(keep), dtype=pl.String).implode()
     counts = pool.triplets.group_by("explanation").agg(count=pl.len())

@@ -44,7 +44,7 @@ MEANING = {
 
 
 @dataclass
-class Report:
+class MiningReport:
     """Counts by rule, in the order of `MEANING`; `rows` is the report as plain data."""
 
     dropped: dict[str, int] = field(default_factory=dict)

@@ -10,6 +10,7 @@ import polars as pl
 
 from whyrank.data.columns import parse_times, text_column
 from whyrank.data.compressed import EXPANSION
+from whyrank.data.foreign import trimmed
 from whyrank.data.problems import Problems, located
 from whyrank.data.ratings import LARGEST, Range
 from whyrank.data.tables import table_batches
@@ -50,6 +51,7 @@ class Reading:
     problems: Problems
     rating_range: Range | None = None  # ratings outside of it are unknown
     max_expansion: float = EXPANSION
+    trim: bool = False  # remove blanks around ids
     reviews: int = 0  # rows of the sources
     odd_ratings: int = 0
     unread_ratings: int = 0
@@ -147,6 +149,7 @@ def _reviews(
     rows = pl.int_range(row, row + table.height, eager=True).cast(pl.String)
     source = pl.coalesce(texts["source"], rows) if "source" in texts else rows
     reviews = table.select(*required, source=source, title=title, rating=rating, time=time)
+    reviews = trimmed(reviews) if reading.trim else reviews
     reading.reviews += reviews.height
     good = pl.repeat(True, reviews.height, eager=True)
     for name in REQUIRED:

@@ -84,8 +84,8 @@ class StatementRules:
 
     language: str = "en"  # or one that an installed package adds
     review_titles: bool = True  # the title of a review is read, too
-    english: float = 0.03  # least share of frequent English words in a review; 0 reads every language
-    english_words: int = 20  # reviews with fewer words are not judged
+    english: float = 0.03  # least share of frequent English words in a review of unknown ones; 0 reads every language
+    english_words: int = 20  # reviews with fewer words and marks are not judged
     names: float | None = 0.8  # a noun written with a capital at least so often is a name; None keeps names
     judgements: bool = False  # keep overall judgements of the item, such as "great hotel"
     vulgar: bool = False  # keep vulgar words, in statements and in quotes

@@ -41,6 +41,8 @@ def sense_of(language: StatementEnglish, opinion: str, adverb: str, sign: int, r
         if leading.sense is None:
             return None
         word, opinion = leading._replace(bits=word.bits), f"{adverb} {opinion}"
+    if sign == 3:  # could be better is a complaint; could be cleaner does not say that it is dirty
+        return Sense("bad", -1, -1, "bad") if word.sense == "great" else None
     if opinion in LACK and sign == 1:
         return Sense(MISSING, None, 0, "lack of")
     if sign == 2 and opinion in EXCESS:

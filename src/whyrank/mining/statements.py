@@ -18,11 +18,14 @@ from whyrank.mining.senses import EXCESSIVE, FIXED, MISSING, polarities
 
 SPOKEN = (kernel.R_PREDICATE, kernel.R_BARE, kernel.R_VERB, kernel.R_NO, kernel.R_AFFECT)  # rules beyond adjectives
 NAMED = 3  # mentions by name that make a sense one that items can have
+ALIKE = 0.1  # share of a sense that is said with the item's name below which pronouns mean something else
 RARELY = 0.002  # share of what is said with its name below which that is not what items are
 ALSO = 2.0  # times as often with a capital as behind other words: then the capital is not the noun's own
 OWN = 0.5  # share of a noun's uses with a capital that makes it the item's own name
 TWIN = 0.2  # share of one sense that makes another one of the same aspect mean the same
 EXPECTED, SAID = 2.0, 0.05  # mentions with a verb that would be expected; share of them below which a word names sorts
+MEASURED = 0.05  # share of what is said about a noun in words such as high and low that makes it a measure
+MOSTLY = 0.5  # share of what is said about a noun in fragments above which that is how people say it
 ODD = 0.25  # a sense that an aspect has so much less often than others have it was probably said about something else
 
 
@@ -53,41 +56,65 @@ def overall(nouns: Nouns, language: StatementEnglish) -> pl.Expr:
     return (head.is_in([ITSELF, *sorted(nouns.items | language.wholes)]) | done) & pl.col("sense").is_in(GENERAL)
 
 
-def steady(mentions: pl.DataFrame, least: int) -> pl.DataFrame:
-    """Mentions of aspects that people speak about (`the bed was hard`), not only in idioms (`short notice`)."""
-    head = f"p{LEVELS - 1}"
-    said = pl.col("rule").is_in(SPOKEN)
+def steady(mentions: pl.DataFrame, least: int, language: StatementEnglish) -> pl.DataFrame:
+    """Mentions of aspects that people speak about (`the bed was hard`), not only in idioms (`short notice`).
+
+    Where people write in fragments (`Clean rooms.`), most of what they say about an aspect stands alone like that. A
+    noun that nobody describes there (`Nice cafe.`) is probably the item.
+    """
+    head, plain, user = f"p{LEVELS - 1}", pl.col("sense").is_in(GENERAL), pl.col("user")
     counts = mentions.group_by(head).agg(
-        predicates=pl.col("user").filter(said).n_unique(),
-        all=pl.col("user").n_unique(),
+        predicates=user.filter(pl.col("rule").is_in(SPOKEN)).n_unique(),
+        fragments=user.filter(pl.col("alone")).n_unique(),
+        described=user.filter(pl.col("alone") & ~plain).n_unique(),
+        all=user.n_unique(),
         verbal=pl.col("verbal").any() | (pl.col(head).first() == ITSELF),
     )
+    nouns = [each for each in counts[head].drop_nulls() if language.tags.get(each.split(" ")[-1], "")[:2] == "NN"]
+    alone = (pl.col("fragments") >= MOSTLY * pl.col("all")) & (pl.col("described") >= least)
+    mostly = alone & pl.col(head).is_in(nouns)
     some = (pl.col("predicates") >= max(2, least // 2)) & (pl.col("predicates") >= 0.1 * pl.col("all"))
     many = (pl.col("predicates") >= least) & (pl.col("predicates") >= 0.15 * pl.col("all"))
-    plain = pl.col("sense").is_in(GENERAL)
-    known = mentions.join(counts.filter(some | pl.col("verbal")).select(head), on=head, how="semi")
-    praised = known.filter(plain).join(counts.filter(many | pl.col("verbal")).select(head), on=head, how="semi")
-    return pl.concat([known.filter(~plain), praised])
+    known = mentions.join(counts.filter(some | mostly | pl.col("verbal")).select(head), on=head, how="semi")
+    good = counts.filter(many | mostly | pl.col("verbal")).select(head)
+    return pl.concat([known.filter(~plain), known.filter(plain).join(good, on=head, how="semi")])
 
 
 def of_items(mentions: pl.DataFrame, language: StatementEnglish) -> pl.DataFrame:
-    """Mentions without what pronouns say about the item in senses that nobody uses with its name."""
+    """Mentions without what pronouns say about the item in senses that hardly anybody uses with its name.
+
+    Where many find `it` delicious and hardly anybody the restaurant, they mean a dish. An item is not missing, and
+    there are not too many of it.
+    """
     whole, about = pl.col("whole"), pl.col(f"p{LEVELS - 1}") == ITSELF
-    named = mentions.filter(about & ~whole).group_by("sense").agg(n=pl.len())
-    named = named.filter((pl.col("n") >= NAMED) & (pl.col("n") >= RARELY * pl.col("n").sum()))
+    mentions = mentions.filter(~(about & pl.col("sense").is_in([MISSING, EXCESSIVE])))
+    named = mentions.filter(about).group_by("sense").agg(n=(~whole).sum(), all=pl.len())
+    often = (pl.col("n") >= RARELY * pl.col("n").sum()) & (pl.col("n") >= ALIKE * pl.col("all"))
+    named = named.filter(often & (pl.col("n") >= NAMED))
     fit = [word for word in mentions.filter(whole)["spoken"].unique().to_list() if language.describes(word)]
     good = pl.col("sense").is_in(named["sense"].to_list()) & pl.col("spoken").is_in(fit)
     return mentions.filter(~whole | good)
 
 
-def odd_pairs(mentions: pl.DataFrame) -> pl.DataFrame:
-    """Mentions without those whose sense hardly ever goes with their aspect: delicious service, helpful food."""
+def odd_pairs(mentions: pl.DataFrame, language: StatementEnglish) -> pl.DataFrame:
+    """Mentions without those whose sense hardly ever goes with their aspect: delicious service, helpful food.
+
+    High and low are words for what can be measured: prices and pressure, not rooms. Nobody praises a noise or a queue.
+    """
     head = f"p{LEVELS - 1}"
+    level = pl.col("wording").is_in(sorted(language.levels))
+    mentions = mentions.filter(~level | (level.mean().over(head) >= MEASURED))
+    mentions = mentions.filter(~((pl.col("sense") == "great") & burdens(language)))
     counts = mentions.group_by(head, "sense").agg(n=pl.len())
     total = max(mentions.height, 1)
     counts = counts.with_columns(expected=pl.col("n").sum().over(head) * pl.col("n").sum().over("sense") / total)
     odd = counts.filter((pl.col("n") < ODD * pl.col("expected")) & ~pl.col("sense").is_in([*GENERAL, MISSING]))
     return mentions.join(odd.select(head, "sense"), on=[head, "sense"], how="anti")
+
+
+def burdens(language: StatementEnglish) -> pl.Expr:
+    """Whether the aspect of a mention is something that one would rather not have: noise, queue, fee."""
+    return (pl.col("p0") == pl.col(f"p{LEVELS - 1}")) & pl.col("p0").is_in(sorted(language.burdens))
 
 
 def own_names(mentions: pl.DataFrame) -> pl.DataFrame:
@@ -164,7 +191,9 @@ def idle_absences(mentions: pl.DataFrame) -> pl.DataFrame:
     return mentions.join(idle.select(head), on=head, how="anti")
 
 
-def choose(mentions: pl.DataFrame, limits: Limits, known: Iterable[str] = ()) -> tuple[pl.DataFrame, pl.DataFrame]:
+def choose(
+    mentions: pl.DataFrame, limits: Limits, language: StatementEnglish, known: Iterable[str] = ()
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Mentions with their statement (aspect, surface, sense, polarity, id), and those that found none.
 
     Each mention takes the most specific aspect whose statement enough people make; where not even its last noun gets
@@ -176,7 +205,7 @@ def choose(mentions: pl.DataFrame, limits: Limits, known: Iterable[str] = ()) ->
     for level in (*range(LEVELS), LEVELS):
         aspect, surface = f"p{min(level, LEVELS - 1)}", f"s{min(level, LEVELS - 1)}"
         if level == LEVELS:
-            left = _generalized(left)
+            left = _generalized(left, language)
         left = polarities(left.drop("polarity", "id", strict=False), aspect)
         sign = pl.col("polarity").replace_strict({-1: "-", 0: "0", 1: "+"}, return_dtype=pl.String)
         left = left.with_columns(id=pl.concat_str(aspect, "sense", sign, separator="|"))
@@ -211,18 +240,20 @@ def _told(taken: pl.DataFrame, left: pl.DataFrame, least: int, known: list[str])
     )
     good = ~plain | side.is_in(rich) | pl.col("id").is_in([*often["id"].to_list(), *known])
     said = pl.col("rule").is_in(SPOKEN) | pl.col("verbal") | (pl.col("aspect") == ITSELF)
-    counts = taken.group_by("id").agg(n=pl.struct("user", "item").n_unique(), said=said.any())
+    told = said.any() | (pl.col("alone").mean() >= MOSTLY)
+    counts = taken.group_by("id").agg(n=pl.struct("user", "item").n_unique(), said=told)
     named = counts.filter(~pl.col("said") & (pl.col("n") < least + 2))["id"].to_list()  # fresh lime, empty bottle
     good &= ~pl.col("id").is_in(named) | pl.col("id").is_in(known)
     return taken.filter(good), pl.concat([left, taken.filter(~good).select(left.columns)])
 
 
-def _generalized(mentions: pl.DataFrame) -> pl.DataFrame:
+def _generalized(mentions: pl.DataFrame, language: StatementEnglish) -> pl.DataFrame:
     """Mentions of clear polarity as plain praise or blame of their aspect."""
     fixed = pl.col("fixed")
     named = pl.col(f"p{LEVELS - 1}") != ITSELF
-    clear = mentions.filter((fixed != 0) & (pl.col("sense") != MISSING) & ~pl.col("verbal") & named)
     praise = fixed > 0
+    clear = mentions.filter((fixed != 0) & (pl.col("sense") != MISSING) & ~pl.col("verbal") & named)
+    clear = clear.filter(~(praise & burdens(language)))
     return clear.with_columns(
         sense=pl.when(praise).then(pl.lit("great")).otherwise(pl.lit("bad")),
         wording=pl.when(praise).then(pl.lit("great")).otherwise(pl.lit("bad")),

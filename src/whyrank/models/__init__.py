@@ -79,7 +79,27 @@ def model_class(name: str) -> type[Model]:
 
 
 def load(path: str | Path) -> Model:
-    """Load a model that `save` wrote; its arrays are memory-mapped, so that processes share them."""
+    """Load a model that `save` wrote.
+
+    Its arrays are memory-mapped, so that processes share them.
+
+    Args:
+        path: The model's folder.
+
+    Returns:
+        The fitted model, of the class that was saved.
+
+    Raises:
+        ArtifactError: There is no model in the folder, or it is damaged.
+
+    Examples:
+        >>> import tempfile
+        >>> import whyrank as wr
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = wr.POP().fit(wr.simulate("small", users=20, items=5, records=60)).save(f"{folder}/model")
+        ...     load(f"{folder}/model").id
+        'pop'
+    """
     stored = artifacts.load(path, "model")
     name = stored.facts.get("model")
     if not isinstance(name, str) or name not in MODELS:

@@ -25,7 +25,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import feed_ids
 from whyrank.errors import ArtifactError, DataError, NotFitted, ParameterError
 from whyrank.models import parameters
-from whyrank.ranking.form import Block, Bonus, Floats, Numbers, Rows
+from whyrank.ranking.form import Block, Bonus, Floats, Numbers, Rows, bonus_of
 from whyrank.ranking.options import ItemGoals, Options
 from whyrank.ranking.prepare import prepared
 from whyrank.ranking.search import Search
@@ -107,7 +107,8 @@ class Model:
         self, users: Numbers, items: Numbers, row: Rows, explanations: Numbers, mu: float | None = None
     ) -> Mapping[str, Floats]:
         """`bonus_parts` of some explanations alone; `row` says to which pair each belongs."""
-        return {}
+        parts = self.bonus_parts(users, items) if mu is None else self.bonus_parts(users, items, mu)
+        return {name: bonus_of(part, row, explanations) for name, part in parts.items()}
 
     def blocks(self) -> tuple[Block, ...]:
         """Whose part of the score the columns of `keys` carry, from left to right."""
@@ -124,11 +125,11 @@ class Model:
 
     def item_keys(self) -> Floats:
         """One row per item, for models that rank items."""
-        raise ParameterError(f"{type(self).__name__} does not rank items; use a joint model such as BPERJ")
+        raise ParameterError(f"{self.id} does not rank items; use a joint model such as bper-j (BPERJ)")
 
     def item_queries(self, users: Numbers) -> Floats:
         """One row per user, for models that rank items."""
-        raise ParameterError(f"{type(self).__name__} does not rank items; use a joint model such as BPERJ")
+        raise ParameterError(f"{self.id} does not rank items; use a joint model such as bper-j (BPERJ)")
 
     def item_query_from(self, items: Numbers) -> Floats:
         """One row for somebody of whom nothing is known but these items; as for somebody unknown, unless overridden."""
@@ -332,14 +333,27 @@ class Model:
 
     # -- saving --------------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> Path:
-        """Write a folder that `whyrank.load` reads."""
+    def save(self, path: str | Path, report: Mapping[str, object] | None = None) -> Path:
+        """Write a folder that `whyrank.load` reads.
+
+        Args:
+            path: The folder. One of an older model gives way to it in one step.
+            report: What was measured, by name (`training`, `evaluation`): `metrics.json` in the folder.
+
+        Returns:
+            The folder.
+
+        Raises:
+            NotFitted: There is nothing to save yet.
+            ArtifactError: The folder cannot be written, or holds other things.
+        """
         self._check_fitted()
         arrays: dict[str, NDArray[np.generic]] = {f"catalog.{k}": v for k, v in self.catalog_.arrays().items()}
         arrays |= {f"model.{name}": getattr(self, f"{name}_") for name in self.fitted}
         digests = {name: getattr(self.catalog_, name).digest() for name in ("users", "items", "explanations")}
         facts = self.facts(self.data_digest_, digests)
-        return artifacts.save(path, "model", facts, arrays, self.catalog_.tables())
+        texts = {artifacts.REPORT: artifacts.report_text(report)} if report else {}
+        return artifacts.save(path, "model", facts, arrays, self.catalog_.tables(), texts)
 
     def digest(self) -> str:
         """A hash of everything that its answers come from."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from whyrank.data.triplets import Triplets
+from whyrank.models.base import Model
 from whyrank.models.factors import FactorModel, popularity_start
 from whyrank.models.parameters import parameter
 from whyrank.ranking.form import Block, Floats, Numbers, rows, two_sides
@@ -75,22 +76,30 @@ class BPER(FactorModel):
     def as_cd(self) -> CD:
         """The same scores as a CD model with 2d + 2 factors (the paper's Section 4.4, corrected).
 
+        A model that learned from reactions has more, for what it learned.
+
         The equation as printed has mu and 1 - mu in the slots that the other side leaves; they would multiply on every
         coordinate, so those slots are 1 here.
         """
-        from whyrank.models.tensor import CD
+        return two_sides_as_cd(self, self.mu, self.seed)
 
-        mu, rest, d = np.float32(self.mu), np.float32(1 - self.mu), self.factors
-        user, item = self.user_factors_, self.item_factors_
-        cd = CD(factors=2 * d + 2, seed=self.seed)
-        cd.user_factors_ = np.hstack([mu * user, np.ones((len(user), d + 2), np.float32)])
-        cd.user_factors_[:, 2 * d] = mu
-        cd.item_factors_ = np.hstack(
-            [np.ones((len(item), d), np.float32), rest * item, np.ones((len(item), 2), np.float32)]
-        )
-        cd.item_factors_[:, 2 * d + 1] = rest
-        cd.explanation_factors_ = self.keys()
-        return self._share_catalog(cd)
+
+def two_sides_as_cd(model: Model, mu: float, seed: int) -> CD:
+    """A model whose queries are [user's part, item's part, mu, 1 - mu] as CD: the parts side by side, ones between."""
+    from whyrank.models.tensor import CD
+
+    users, items = len(model.catalog_.users), len(model.catalog_.items)
+    everybody, everything = np.arange(users, dtype=np.int32), np.arange(items, dtype=np.int32)
+    nobody, nothing = np.full(items, -1, np.int32), np.full(users, -1, np.int32)
+    own, width, _ = (block.width for block in model.blocks())
+    cd = CD(factors=own + width + 2, seed=seed)
+    cd.user_factors_, cd.item_factors_ = (np.ones((rows, cd.factors), np.float32) for rows in (users, items))
+    cd.user_factors_[:, :own] = model.queries(everybody, nothing)[:, :own]
+    cd.user_factors_[:, -2] = mu
+    cd.item_factors_[:, own:-2] = model.queries(nobody, everything)[:, own:-2]
+    cd.item_factors_[:, -1] = 1 - mu
+    cd.explanation_factors_ = model.keys()
+    return model._share_catalog(cd)
 
 
 @dataclass(kw_only=True, eq=False)

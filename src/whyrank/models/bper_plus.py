@@ -16,7 +16,7 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ArtifactError, DataError, ParameterError
 from whyrank.models.base import Model, Shape
-from whyrank.models.bper import BPER
+from whyrank.models.bper import BPER, two_sides_as_cd
 from whyrank.models.parameters import parameter, seed_parameter
 from whyrank.ranking.form import Block, Floats, Numbers, two_sides
 from whyrank.text.encoder import Encoder
@@ -362,19 +362,7 @@ class BPERPlus(Model):
 
     def as_cd(self) -> CD:
         """The same scores as a CD model with 2d + 2 factors: `BPER.as_cd` with the fused vectors as factors."""
-        d, keys = self.factors, self._fused()
-        plain = BPER(factors=d, mu=self.mu, seed=self.seed)
-        tables = {
-            "user_factors": self.user_factors_,
-            "item_factors": self.item_factors_,
-            "explanation_by_user": keys[:, :d],
-            "explanation_by_item": keys[:, d : 2 * d],
-            "user_bias": self.user_bias_,
-            "item_bias": self.item_bias_,
-        }
-        for name, table in tables.items():
-            setattr(plain, f"{name}_", table)
-        return self._share_catalog(plain).as_cd()
+        return two_sides_as_cd(self, self.mu, self.seed)
 
     def _stored_parameters(self) -> Mapping[str, object]:
         return {

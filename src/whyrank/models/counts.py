@@ -14,7 +14,7 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.split import Method, split_records
 from whyrank.data.triplets import Triplets
-from whyrank.kernels.evidence import Strength, evidence_at, evidence_of_sides, merged_evidence
+from whyrank.kernels.evidence import Strength, evidence_at, evidence_of_sides, merged_evidence, shared_evidence
 from whyrank.kernels.metrics import hits
 from whyrank.models.base import Model, Shape
 from whyrank.models.parameters import parameter
@@ -23,6 +23,7 @@ from whyrank.ranking.rank import rank
 from whyrank.training import Run
 
 Scales = NDArray[np.float64]
+MANY = 256  # pairs of a call, from which on what they share is made once
 SAMPLE = 2000  # validation records that decide between settings
 
 
@@ -56,6 +57,12 @@ def list_quality(model: Model, users: Numbers, part: Triplets, k: int = 10, amon
     return float((found @ gains[: ranked.shape[1]]).mean() / gains.sum())
 
 
+def shared(rows: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
+    """Each row once, and the place of every pair's row among them."""
+    some, places = np.unique(rows, return_inverse=True)
+    return some, places.astype(np.int64, copy=False)
+
+
 class EvidenceModel(Model):
     """A model whose bonus is what the user has said plus what was said about the item."""
 
@@ -70,7 +77,9 @@ class EvidenceModel(Model):
         return self.catalog_.user_explanations
 
     def bonus(self, users: Numbers, items: Numbers, n: int, mu: float | None = None) -> Bonus:
-        return Bonus(*merged_evidence(users, items, *self._relations(mu)))
+        if len(users) < MANY:
+            return Bonus(*merged_evidence(users, items, *self._relations(mu)))
+        return Bonus(*shared_evidence(*shared(users), *shared(items), *self._relations(mu)))
 
     def bonus_parts(self, users: Numbers, items: Numbers, mu: float | None = None) -> dict[str, Bonus]:
         sides = evidence_of_sides(users, items, *self._relations(mu))

@@ -66,6 +66,15 @@ def parse(model_class: type, settings: Mapping[str, str]) -> dict[str, object]:
     return {name: _from_text(name, text, kinds[name]) for name, text in settings.items()}
 
 
+def as_text(value: object) -> str:
+    """A value as `parse` takes it.
+
+    >>> as_text(None), as_text(True), as_text(0.5), as_text("pool")
+    ('none', 'true', '0.5', 'pool')
+    """
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
 def _problem(value: object, kind: object, bounds: Mapping[str, Any]) -> str | None:
     if not _fits(value, kind):
         return f"use {_describe(kind)}"

@@ -30,7 +30,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.kernels import profile as kernels
 from whyrank.kernels.evidence import Strength
 from whyrank.models.base import Shape
-from whyrank.models.counts import EvidenceModel, held_out, list_quality, quality, sampled
+from whyrank.models.counts import MANY, EvidenceModel, held_out, list_quality, quality, sampled, shared
 from whyrank.models.parameters import parameter, seed_parameter, values
 from whyrank.models.profile_mixture import FOLDS, MIXTURES, best_counts, counts_alone, mixture
 from whyrank.models.profile_records import (
@@ -299,8 +299,14 @@ class Profile(EvidenceModel):
         return np.hstack([self.vectors_, self.bias_[:, None]])
 
     def queries(self, users: Numbers, items: Numbers, mu: float | None = None) -> Floats:
-        said, of_items = self.said(), self.catalog_.item_explanations
-        return kernels.pair_profiles(users, *said, self.user_inputs_, items, *of_items, self.item_inputs_, ALL)
+        said, of_items = (*self.said(), self.user_inputs_), (*self.catalog_.item_explanations, self.item_inputs_)
+        if len(users) < MANY:
+            return kernels.pair_profiles(users, *said, items, *of_items, ALL)
+        (some, user_of), (others, item_of) = shared(users), shared(items)  # each profile is made once
+        profiles = kernels.pair_profiles(np.full(len(others), -1, np.int32), *said, others, *of_items, ALL)[item_of]
+        made = kernels.pair_profiles(some, *said, np.full(len(some), -1, np.int32), *of_items, ALL)
+        profiles[:, : self.factors] = made[user_of, : self.factors]
+        return profiles
 
     def blocks(self) -> tuple[Block, ...]:
         return (Block("user", self.factors), Block("item", self.factors), Block("popularity", 1))
@@ -320,7 +326,7 @@ class ProfileJ(Profile):
     """Profile, and items ranked the same way: b_i + y_u . k_i with a profile y_u of the user's other items."""
 
     id = "profile-j"
-    summary = "Profile with items: joint ranking (whyrank's own, the default)"
+    summary = "popularity, evidence and profiles, for items and reasons together (whyrank's own, the default)"
     ranks_items = True
     item_constant = 1
     fitted: ClassVar[tuple[str, ...]] = (

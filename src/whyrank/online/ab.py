@@ -10,11 +10,11 @@ import sqlalchemy as sa
 
 from whyrank.errors import ParameterError
 from whyrank.online.assignment import Arm, Experiment
-from whyrank.online.store import Store
+from whyrank.online.store import NotInStore, Store
 from whyrank.online.tables import experiments
 
 
-class NoSuchExperiment(ParameterError):  # noqa: N818
+class NoSuchExperiment(NotInStore):
     """No experiment has this name."""
 
 

@@ -77,7 +77,7 @@ class About:
                     "out, or raise some of them.",
                 ],
             ),
-            ("Settings of the method", [f"`{name}`: {value}" for name, value in self.parameters.items()]),
+            ("Settings of the method", [f"`{name}`: {_in_words(value)}" for name, value in self.parameters.items()]),
             (
                 "What you can change",
                 [
@@ -103,6 +103,10 @@ class About:
             body.append(f"<h2>{html.escape(heading)}</h2>\n<ul>{listed}</ul>")
         head = f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{html.escape(self.title)}</title>'
         return "\n".join([head, *body, "</html>"]) + "\n"
+
+
+def _in_words(value: object) -> str:
+    return {"None": "not set", "True": "yes", "False": "no"}.get(str(value), str(value))
 
 
 def about(model: Model, *, seed: int = 0) -> About:

@@ -14,17 +14,21 @@ from typing import Any
 
 from whyrank.errors import ParameterError
 from whyrank.online.log import KINDS
-from whyrank.ranking.options import Declared, Options
+from whyrank.ranking.options import Declared, ItemGoals, Options
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 NO_REASONS = "none"  # as the model of an arm: lists without reasons
 PLANNED = 10_000  # lists for which the intervals of an experiment are narrowest unless another number is given
 MOST_ARMS = 20
+GOALS = tuple(each.name for each in ItemGoals.declared() if each.kind not in ("texts", "numbers"))
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One of the things that are compared: a model by its name in the service, with options, or no reasons at all."""
+    """One of the things that are compared: a model by its name in the service, with options, or no reasons at all.
+
+    Options are those of rankings, and goals of recommended lists that are one number.
+    """
 
     name: str
     model: str
@@ -38,9 +42,20 @@ class Arm:
             raise ParameterError(f"arm {self.name}: names no model")
         if not (isinstance(self.share, int | float) and 0 < self.share < math.inf):
             raise ParameterError(f"arm {self.name}: share is {self.share!r}; use a number above 0")
-        Options.of(dict(self.options))
+        Options.of(self.ranking)
+        ItemGoals(**self.goals)
         if self.model == NO_REASONS and self.options:
             raise ParameterError(f"arm {self.name}: without reasons there are no options; leave them out")
+
+    @property
+    def goals(self) -> dict[str, Any]:
+        """What lists of items are for, in this arm."""
+        return {name: value for name, value in self.options.items() if name in GOALS}
+
+    @property
+    def ranking(self) -> dict[str, Any]:
+        """The options without goals."""
+        return {name: value for name, value in self.options.items() if name not in GOALS}
 
     def as_dict(self) -> dict[str, object]:
         return {"name": self.name, "model": self.model, "share": self.share, "options": dict(self.options)}
@@ -53,7 +68,7 @@ class Experiment:
     >>> arms = (Arm("a", "bper", 0.5), Arm("b", "profile", 0.5, {"diversity": 0.5}))
     >>> test = Experiment("diverse", arms, salt="00", created=0)
     >>> [test.arm_of(user).name for user in ("ann", "bob", "eve", "joe")]
-    ['b', 'a', 'a', 'a']
+    ['a', 'b', 'a', 'a']
     """
 
     name: str
@@ -128,7 +143,9 @@ def _option(text: str) -> tuple[str, object]:
     """An option of a ranking from its text; lists are not for the command line."""
     name, separator, value = text.partition("=")
     known: dict[str, Declared] = {
-        each.name: each for each in Options.declared() if each.kind not in ("texts", "numbers")
+        each.name: each
+        for each in (*Options.declared(), *ItemGoals.declared())
+        if each.kind not in ("texts", "numbers")
     }
     if not separator or name not in known:
         raise ParameterError(f"no option {name!r} of an arm; there are {', '.join(known)}")

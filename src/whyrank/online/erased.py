@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from whyrank.online.exposure import Exposure, new_id
-from whyrank.online.tables import erased, events
+from whyrank.online.tables import erased, events, salted, schema
 
 KEPT = 7 * 86_400  # seconds after which nobody can hold an exposure from before an erasure any more
 LOCK = 7769989
@@ -19,8 +19,13 @@ def mark_erased(connection: sa.Connection, user: str) -> None:
     """Say that exposures of a user from before now must not be written; whoever writes now is waited for."""
     _lock(connection, "pg_advisory_xact_lock")
     now = time.time()
-    row = {"hash": _hashed(user), "mark": new_id(), "time": int(now)}
-    connection.execute(erased.insert(), row)  # before others go, so that numbers always rise
+    row = {"hash": _hashed(user, _salt(connection)), "mark": new_id(), "time": int(now)}
+    connection.execute(erased.insert(), row)
+    drop_old_marks(connection, now)
+
+
+def drop_old_marks(connection: sa.Connection, now: float) -> None:
+    """Remove the hashes of those who were erased so long ago that nobody can hold anything of them."""
     connection.execute(erased.delete().where(erased.c.time < now - KEPT))
 
 
@@ -28,7 +33,7 @@ class ErasedUsers:
     """The erasures that a writer knows; it reads those that are new to it."""
 
     def __init__(self) -> None:
-        self._last = 0
+        self._last, self._salt = 0, ""
         self._marks: dict[str, str] = {}
 
     def left(self, connection: sa.Connection, rows: Sequence[Exposure]) -> list[Exposure]:
@@ -39,7 +44,9 @@ class ErasedUsers:
             self._last, self._marks[hash_] = number, mark
         if not self._marks:
             return list(rows)
-        gone = {row.id for row in rows if row.id < self._marks.get(_hashed(row.user), "")}  # ids rise with time
+        self._salt = self._salt or _salt(connection)
+        # Ids rise with time.
+        gone = {row.id for row in rows if row.id < self._marks.get(_hashed(row.user, self._salt), "")}
         if gone:
             connection.execute(events.delete().where(events.c.exposure.in_(gone)))
         return [row for row in rows if row.id not in gone]
@@ -51,5 +58,9 @@ def _lock(connection: sa.Connection, name: str) -> None:
         connection.execute(sa.text(f"SELECT {name}({LOCK})"))
 
 
-def _hashed(user: str) -> str:
-    return hashlib.sha256(f"whyrank\0{user}".encode()).hexdigest()
+def _salt(connection: sa.Connection) -> str:
+    return str(connection.scalar(sa.select(schema.c.salt)))
+
+
+def _hashed(user: str, salt: str) -> str:
+    return salted(hashlib.sha256(f"whyrank\0{user}".encode()).hexdigest(), salt)

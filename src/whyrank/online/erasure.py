@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from whyrank.errors import ParameterError
-from whyrank.online.erased import mark_erased
+from whyrank.online.erased import drop_old_marks, mark_erased
 from whyrank.online.reading import named
 from whyrank.online.store import Store
 from whyrank.online.tables import cases, events, exposures
@@ -37,24 +37,28 @@ def erase(store: Store, user: str) -> dict[str, int]:
         done = connection.execute(events.delete().where(theirs)).rowcount
         lists = connection.execute(exposures.delete().where(exposures.c.user == user)).rowcount
         renamed = cases.update().where(cases.c.user == user).values(user=tombstone())
-        return {"exposures": lists, "events": done, "study_cases": connection.execute(renamed).rowcount}
+        found = {"exposures": lists, "events": done, "study_cases": connection.execute(renamed).rowcount}
+    store.tidy()
+    return found
 
 
 def retain(store: Store, days: int, now: float | None = None) -> dict[str, int]:
     """Erase exposures and events that are older than a number of days; how many that were.
 
-    Events of an exposure that goes go with it.
+    Events of an exposure that goes go with it. Hashes of erased users go after a week, whatever the number of days.
     """
     if days < 1:
         raise ParameterError(f"days is {days}; use at least 1")
-    before = int(time.time() if now is None else now) - days * DAY
+    today = time.time() if now is None else now
+    before = int(today) - days * DAY
     old = sa.select(exposures.c.id).where(exposures.c.time < before)
     with store.writing() as connection:
         expired = sa.or_(events.c.time < before, events.c.exposure.in_(old))
         done = connection.execute(events.delete().where(expired)).rowcount
-        return {"exposures": connection.execute(exposures.delete().where(exposures.c.time < before)).rowcount} | {
-            "events": done
-        }
+        lists = connection.execute(exposures.delete().where(exposures.c.time < before)).rowcount
+        drop_old_marks(connection, today)
+    store.tidy()
+    return {"exposures": lists, "events": done}
 
 
 def export(store: Store, user: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from whyrank.online import estimators
 from whyrank.online.estimators import Value, Values
 from whyrank.online.log import Log
 from whyrank.online.propensity import DEEPEST, Policy, along, anywhere
-from whyrank.online.rewards import Goal, Lists, lists_of
+from whyrank.online.rewards import Goal, ShownLists, lists_of
 
 VERDICT, PESSIMIST = "dr", "cascade"  # the estimators that verdicts and lower bounds come from
 FEW_PEOPLE = 30
@@ -56,9 +56,14 @@ class Estimate:
         wanted = PESSIMIST if self.at_least else VERDICT
         return next(each for each in self.lines if each.estimator == wanted)
 
+    @property
+    def refused(self) -> bool:
+        """Whether the log cannot tell, not even a lower bound; the figures of `lines` then say nothing."""
+        return bool(self.refusals) and not self.at_least
+
     def not_worse(self, margin: float = 0.01) -> bool:
         """Whether the lower bound of the uplift is above minus `margin`, one-sided at (1 + confidence) / 2."""
-        return (self.at_least or not self.refusals) and self.line.uplift_low > -margin
+        return not self.refused and self.line.uplift_low > -margin
 
     def verdict(self) -> str:
         """One plain sentence."""
@@ -79,7 +84,7 @@ class Estimate:
 
 
 def estimate(
-    log: Log | Lists,
+    log: Log | ShownLists,
     candidate: Policy,
     baseline: Policy | None = None,
     *,
@@ -145,7 +150,7 @@ def _folds(cluster: NDArray[np.int64]) -> NDArray[np.int64]:
     return ((mixed >> np.uint64(40)) & np.uint64(1)).astype(np.int64)
 
 
-def _values(policy: Policy, lists: Lists, fold: NDArray[np.int64], clip: float) -> tuple[dict[str, Value], Values]:
+def _values(policy: Policy, lists: ShownLists, fold: NDArray[np.int64], clip: float) -> tuple[dict[str, Value], Values]:
     """The answers of all estimators that need nothing but logged propensities, and the weights."""
     numbers, _ = lists.numbers(policy.model.catalog_)
     pool = len(policy.model.catalog_.explanations)
@@ -166,12 +171,13 @@ def _values(policy: Policy, lists: Lists, fold: NDArray[np.int64], clip: float) 
 
 
 def _independent(
-    candidate: Policy, baseline: Policy, lists: Lists, clip: float, new: dict[str, Value], notes: list[str]
+    candidate: Policy, baseline: Policy, lists: ShownLists, clip: float, new: dict[str, Value], notes: list[str]
 ) -> None:
     """Add the independent estimator where the baseline is what was shown, and lists are short enough."""
-    n = lists.reward.shape[1]
-    if n > DEEPEST:
-        notes.append(f"independent is left out: it is computed for lists of up to {DEEPEST} reasons")
+    n, longest = lists.reward.shape[1], int(lists.length.max())
+    if longest > DEEPEST:
+        told = f"it is computed for lists of up to {DEEPEST} reasons, and the longest here has {longest}"
+        notes.append(f"independent is left out: {told}")
         return
     nothing = np.zeros((len(baseline.model.catalog_.explanations), n))
     chance = along(baseline, lists, (nothing, nothing), np.zeros(len(lists.reward), np.int64)).chance
@@ -193,7 +199,7 @@ def _line(name: str, new: Value, old: Value, cluster: NDArray[np.int64], confide
     return Line(name, new.mean, *ends, old.mean, uplift, uplift - wide, uplift + wide, new.ess)
 
 
-def _refusals(lists: Lists, weights: Values, people: int) -> list[str]:
+def _refusals(lists: ShownLists, weights: Values, people: int) -> list[str]:
     """Why the log cannot tell anything, if it cannot."""
     found = []
     if (lists.propensity == 1).all() and not (weights == 1).all():

@@ -68,14 +68,18 @@ def doubly_robust(weights: Values, reward: Values, guess: Values, expected: Valu
 
 
 def guesses(numbers: NDArray[np.int32], reward: Values, pool: int, prior: float = 20.0) -> Values:
-    """A table of guessed rewards, explanation x position: what a position gets, times how an explanation fares."""
+    """A table of guessed rewards, explanation x position: what a position gets, times how an explanation fares.
+
+    `prior` is a number of imaginary rewards at the average of the positions that were shown.
+    """
     shown = numbers >= 0
-    counts = np.maximum(shown.sum(0), 1)
-    by_position = np.where(shown, reward, 0.0).sum(0) / counts
+    counts = shown.sum(0)
+    by_position = np.where(shown, reward, 0.0).sum(0) / np.maximum(counts, 1)
     place = np.nonzero(shown)[1]
     got = np.bincount(numbers[shown], reward[shown], pool)
     usual = np.bincount(numbers[shown], by_position[place], pool)
-    steady = prior * max(float(np.abs(by_position).mean()), 1e-12)
+    average = float(np.abs(by_position[counts > 0]).mean()) if counts.any() else 0.0
+    steady = prior * max(average, 1e-12)
     return np.asarray(((got + steady) / (usual + steady))[:, None] * by_position[None, :])
 
 

@@ -6,6 +6,9 @@ import os
 import time
 from typing import NamedTuple
 
+BYTES, DRAWN = 10, 256  # of an id that are random, and ids whose random numbers are drawn at once
+_drawn: list[str] = []
+
 
 class Exposure(NamedTuple):
     """A list of reasons as it was shown to somebody, with the columns of its table."""
@@ -25,4 +28,14 @@ class Exposure(NamedTuple):
 
 def new_id() -> str:
     """An id that nobody else has and nobody can guess; later ones are larger."""
-    return f"{time.time_ns() // 1_000_000:012x}{os.urandom(10).hex()}"
+    try:
+        drawn = _drawn.pop()
+    except IndexError:  # each draw takes the system as long as many numbers of one draw
+        block = os.urandom(DRAWN * BYTES).hex()
+        _drawn.extend(block[at : at + 2 * BYTES] for at in range(2 * BYTES, len(block), 2 * BYTES))
+        drawn = block[: 2 * BYTES]
+    return f"{time.time_ns() // 1_000_000:012x}{drawn}"
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_drawn.clear)  # two processes must not use the same numbers

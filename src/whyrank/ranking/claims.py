@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from whyrank.ranking.facts import OFTEN
 from whyrank.ranking.phrases import singular_of
 from whyrank.ranking.reasons import Reason
-from whyrank.ranking.sentences import OFTEN, default_templates
+from whyrank.ranking.sentences import default_templates
 
 Verdict = Literal["backed", "not backed", "not recognized"]
 LARGEST = 20_000  # characters of a text that are looked at
@@ -67,6 +68,19 @@ def claims(reasons: Iterable[Reason]) -> list[dict[str, object]]:
     """What may be claimed: a compact list for a prompt, which JSON can hold.
 
     Counts are of people, but for `you_said` (records) and `you_mention_aspect` (items).
+
+    Args:
+        reasons: Reasons as `model.explain` returns them.
+
+    Returns:
+        One dictionary per reason: what is claimed, and the counts behind it.
+
+    Examples:
+        >>> import whyrank as wr
+        >>> data = wr.Triplets.from_frame({"user": ["a", "b"], "item": ["inn"] * 2, "explanation": ["quiet room"] * 2})
+        >>> reasons = wr.COUNTS().fit(data).explain("a", "inn", grounded=False)
+        >>> claims(reasons)[0]["statement"]
+        'quiet room'
     """
     listed: list[dict[str, object]] = []
     for each in reasons:
@@ -95,6 +109,20 @@ def supported(text: str, reasons: Iterable[Reason]) -> list[Claim]:
     A claim is backed only if its words are those of a reason, with the same polarity, and every number and quantity
     in it follows from the evidence. What has words that no reason accounts for is not recognized. Nothing is backed by
     default.
+
+    Args:
+        text: What a person or a language model wrote.
+        reasons: Reasons as `model.explain` returns them.
+
+    Returns:
+        The claims in the order of the text, each with its verdict and why.
+
+    Examples:
+        >>> import whyrank as wr
+        >>> data = wr.Triplets.from_frame({"user": ["a", "b"], "item": ["inn"] * 2, "explanation": ["quiet room"] * 2})
+        >>> reasons = wr.COUNTS().fit(data).explain("a", "inn", grounded=False)
+        >>> [claim.verdict for claim in supported("The pool is heated.", reasons)]
+        ['not recognized']
     """
     listed = list(reasons)
     known, found, rest = [_Known(each) for each in listed], [], text[:LARGEST]

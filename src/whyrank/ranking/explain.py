@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.columns import text_column
+from whyrank.data.people import People
 from whyrank.data.tables import as_table
 from whyrank.errors import DataError
 from whyrank.kernels import columns
 from whyrank.ranking.evidence import EvidenceColumns, evidence
-from whyrank.ranking.form import Block, Bonus, Floats, Numbers, given_mu
+from whyrank.ranking.facts import facts_of
+from whyrank.ranking.form import Block, Floats, Numbers, Rows, given_mu
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import Places, Ranked, Ranker, fallback_of, pair_places, rank, user_numbers
 from whyrank.ranking.sentences import Templates, default_templates, write_sentences
@@ -27,7 +29,7 @@ Status = Literal["ok", "no_reason", "unknown_item"]
 Ids: TypeAlias = Sequence[str] | pl.Series
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Explained:
     """Reasons of many pairs in columns, pair by pair, best first; `row` says to which pair each belongs."""
 
@@ -55,6 +57,17 @@ class Explained:
         """Whose part of each score is how large."""
         reasons = (self.row, self.explanation, self.score)
         return score_parts(self.model, self.users, self.items, *reasons, self.options.mu, self.queries)
+
+    @cached_property
+    def facts(self) -> NDArray[np.int32]:
+        """What the texts of each reason depend on."""
+        return facts_of(self.catalog, self.users, self.row, self.rank, self.explanation, self.evidence)
+
+    @property
+    def ids(self) -> list[str]:
+        """The explanations' ids."""
+        listed = self.catalog.ids_listed
+        return [listed[number] for number in self.explanation.tolist()]
 
     @property
     def propensity(self) -> NDArray[np.float64]:
@@ -86,35 +99,37 @@ class Explained:
 
     def sentences(self) -> list[str] | pl.Series:
         """A sentence for each reason."""
-        return write_sentences(self.templates, self.catalog, self.explanation, self.rank, self.evidence)
+        return write_sentences(self.templates, self.catalog, self.facts)
 
     def quotes(self) -> list[list[dict[str, object]]]:
         """What people wrote, for each reason: text, source and time; by others than the user where there are any."""
-        people, entries = self.catalog.people, self.evidence.entries
-        if not len(people.quotes):
-            return [[] for _ in entries]
-        at = np.maximum(entries, 0)
-        starts = people.quote_starts[at]
-        stops = np.where(entries >= 0, people.quote_starts[at + 1], starts)
-        texts, sources, users, times = people.quotes_listed or self._gathered(starts, stops)
-        if people.quotes_listed is None:
-            stops = np.cumsum(stops - starts)
-            starts = np.concatenate([[0], stops[:-1]])
-        lists: list[list[dict[str, object]]] = []
-        askers = self.users[self.row].tolist()
-        for asker, start, stop in zip(askers, starts.tolist(), stops.tolist(), strict=True):
-            places = [place for place in range(start, stop) if users[place] != asker] or range(start, stop)
-            lists.append([{"text": texts[k], "source": sources[k], "time": times[k] or None} for k in places])
-        return lists
+        return quotes_of(self.catalog.people, self.evidence.entries, self.users[self.row])
 
-    def _gathered(
-        self, starts: NDArray[np.int64], stops: NDArray[np.int64]
-    ) -> tuple[list[str], list[str | None], list[int], list[int]]:
-        """The quotes between places, one stretch after the other."""
-        sizes = stops - starts
-        rows = np.arange(sizes.sum()) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
-        texts, sources, users, times = (each.to_list() for each in self.catalog.people.quotes[rows])
-        return texts, sources, users, times
+
+def quotes_of(people: People, entries: Rows, askers: Numbers) -> list[list[dict[str, object]]]:
+    """The quotes of some entries (-1: none), each for a user, by others than whom they are where there are any."""
+    if not len(people.quotes):
+        return [[] for _ in entries]
+    at = np.maximum(entries, 0)
+    starts = people.quote_starts[at]
+    stops = np.where(entries >= 0, people.quote_starts[at + 1], starts)
+    texts, sources, users, times = people.quotes_listed or _gathered(people, starts, stops)
+    if people.quotes_listed is None:
+        stops = np.cumsum(stops - starts)
+        starts = np.concatenate([[0], stops[:-1]])
+    lists: list[list[dict[str, object]]] = []
+    for asker, start, stop in zip(askers.tolist(), starts.tolist(), stops.tolist(), strict=True):
+        places = [place for place in range(start, stop) if users[place] != asker] or range(start, stop)
+        lists.append([{"text": texts[k], "source": sources[k], "time": times[k] or None} for k in places])
+    return lists
+
+
+def _gathered(people: People, starts: Rows, stops: Rows) -> tuple[list[str], list[str | None], list[int], list[int]]:
+    """The quotes between places, one stretch after the other."""
+    sizes = stops - starts
+    rows = np.arange(sizes.sum()) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+    texts, sources, users, times = (each.to_list() for each in people.quotes[rows])
+    return texts, sources, users, times
 
 
 def explain(
@@ -240,28 +255,26 @@ def score_parts(
     `row` says to which pair each explanation belongs; `queries` are those of the pairs, if they are at hand. What is
     left over has the name "bonus".
     """
-    weight, blocks = given_mu(mu), model.blocks()
+    weight = given_mu(mu)
     shares = model.bonus_at(users, items, row, explanations, **weight)
-    table, rest = np.empty((len(blocks) + len(shares), len(row)), np.float32), np.empty(len(row), np.float32)
-    for part, share in zip(table[len(blocks) :], shares.values(), strict=True):
-        part[:] = share
+    names, widths, into = _parts_of(tuple(model.blocks()), tuple(shares))
+    table, rest = np.empty((len(into), len(row)), np.float32), np.empty(len(row), np.float32)
+    for place, share in enumerate(shares.values(), len(widths)):
+        table[place] = share
     if queries is None:
         queries = model.queries(users, items, **weight)
-    given = (np.ascontiguousarray(queries, np.float32), model.search().keys, row, explanations, _widths(blocks))
+    given = (np.ascontiguousarray(queries, np.float32), model.search().keys, row, explanations, widths, into)
     matters = columns.parts_of(*given, scores, table, rest)
-    parts: dict[str, NDArray[np.float32]] = {}
-    for name, part in zip([*(block.name for block in blocks), *shares], table, strict=True):
-        parts[name] = parts[name] + part if name in parts else part
+    parts = {name: table[place] for name, place in names}
     return parts | {"bonus": rest} if matters else parts
 
 
 @cache
-def _widths(blocks: tuple[Block, ...]) -> NDArray[np.int64]:
-    return np.array([block.width for block in blocks], np.int64)
-
-
-def bonus_of(bonus: Bonus, row: NDArray[np.int64], explanations: Numbers) -> NDArray[np.float32]:
-    """What a bonus adds to an explanation of a row, 0 where it has none."""
-    found = np.empty(len(row), np.float32)
-    columns.bonus_parts(*bonus, row, explanations, found)
-    return found
+def _parts_of(
+    blocks: tuple[Block, ...], shares: tuple[str, ...]
+) -> tuple[tuple[tuple[str, int], ...], NDArray[np.int64], NDArray[np.int64]]:
+    """The names of parts with their places, the widths of blocks, and where blocks and shares of one name go."""
+    all_names = [*(block.name for block in blocks), *shares]
+    places = {name: all_names.index(name) for name in all_names}
+    into = np.array([places[name] for name in all_names], np.int64)
+    return tuple(places.items()), np.array([block.width for block in blocks], np.int64), into

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from whyrank.kernels import columns
 from whyrank.kernels.lookup import weighed_sides
 
 Numbers = NDArray[np.int32]
@@ -64,6 +65,13 @@ class Weight(TypedDict, total=False):
 def given_mu(mu: float | None) -> Weight:
     """The argument `mu` where it is given, so that models without one need not take it."""
     return {} if mu is None else {"mu": mu}
+
+
+def bonus_of(bonus: Bonus, row: Rows, explanations: Numbers) -> Floats:
+    """What a bonus adds to an explanation of a row, 0 where it has none."""
+    found = np.empty(len(row), np.float32)
+    columns.bonus_parts(*bonus, row, explanations, found)
+    return found
 
 
 def rows(table: Floats, numbers: Numbers) -> Floats:

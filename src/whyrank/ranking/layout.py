@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from whyrank.kernels import layout as kernels
 from whyrank.kernels.lanes import BLOCK, GROUP, LANES
-from whyrank.kernels.topn import QUERY_CODE, QUERY_OFFSET, TILE, Pool
+from whyrank.kernels.topn import QUERY_CODE, QUERY_OFFSET, TILE, SearchPool
 
 if TYPE_CHECKING:
     from whyrank.ranking.ceilings import Ceilings
@@ -133,7 +133,7 @@ class View:
         blocks = len(layout.explanations) // BLOCK
         self.capacity = max(16, memory // (8 * max(blocks, 1)))
         self._levels: list[int] = []
-        self._pool: Pool | None = None
+        self._pool: SearchPool | None = None
         self._starts = np.empty((0, len(spread)), np.int16)
         self._cells: dict[tuple[int, int], int] = {}
         self._order, self._bounds = np.empty((0, blocks), np.int32), np.empty((0, blocks), np.float32)
@@ -196,18 +196,18 @@ class View:
             self._cells.update({cell: known + k for k, cell in enumerate(new)})
         return [self._cells[cell] for cell in wanted]
 
-    def pool(self) -> Pool:
+    def pool(self) -> SearchPool:
         """What the kernel reads; it stays valid when the view grows."""
         if self._pool is None:
             self._pool = self._packed()
         return self._pool
 
-    def _packed(self) -> Pool:
+    def _packed(self) -> SearchPool:
         layout, keys = self.layout, self.layout.keys
         steps = np.array([2.0 ** (level / 2) for level in self._levels])
         centres = np.array([self._centre(level) for level in self._levels])
         margins = 2.0 * keys.slack * (np.abs(centres) + 65536.0 * steps) + 4.0 * TINY
-        return Pool(
+        return SearchPool(
             keys.padded, keys.shape, self.base, layout.ranks, layout.explanations, layout.leaders, layout.codes,
             keys.scale, layout.allowances, self._starts, steps, centres, margins, keys.rounding, self._order,
             self._bounds,

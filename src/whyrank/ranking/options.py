@@ -123,7 +123,7 @@ class Options:
     per_aspect: int = option(
         1,
         "whole",
-        "Most reasons about one aspect (or kinds of it) in a list; only one may use the same word. 0: no limit.",
+        "The most reasons about one aspect (or kinds of it) in a list; no two use the same word. 0: no limit.",
         at_least=0,
         at_most=100,
     )
@@ -138,14 +138,14 @@ class Options:
     specificity: float = option(
         0.0,
         "number",
-        "Moves popular reasons down: this times the log of their popularity is taken off their scores.",
+        "Moves popular reasons down: this times the log of their popularity is subtracted from their scores.",
         at_least=-10,
         at_most=10,
     )
     vague: float = option(
         0.7,
         "number",
-        "Taken off the score of praise or blame that does not say why, such as great food.",
+        "Subtracted from the score of praise or blame that does not say why, such as great food.",
         at_least=-10,
         at_most=10,
     )
@@ -332,9 +332,12 @@ class ItemGoals:
                 raise ParameterError(f"{each.name} is {value!r}; {problem}")
         if any(not 0 <= share <= 1 for share in self.shares.values()) or sum(self.shares.values()) > 1 + 1e-9:
             raise ParameterError("shares must be from 0 to 1 and add up to at most 1")
-        missing = [name for name in self.shares if name not in self.groups.values()]
+        if not self.shares:
+            return
+        present = set(self.groups.values())
+        missing = [name for name in self.shares if name not in present]
         if missing:
-            known = ", ".join(sorted(set(self.groups.values()))[:10]) or "no group"
+            known = ", ".join(sorted(present)[:10]) or "no group"
             raise ParameterError(f"no item is in group {missing[0]!r}; there is {known}")
 
 

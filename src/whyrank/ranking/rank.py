@@ -31,8 +31,10 @@ WHOLE = 1 << 22  # scores of whole pools that are in memory at once, for models 
 PLAIN = Options.plain()
 DRAWN_FROM = 20  # candidates of a drawn list at least; few enough that every chance is exact and quick
 NO_MASK = np.empty(0, np.bool_)
-BOOSTS = 16  # kept of a catalog
-_boosts: WeakKeyDictionary[Catalog, dict[tuple[float, float], Floats | None]] = WeakKeyDictionary()
+BOOSTS = 16  # cached of a catalog
+PLANS = 64  # cached of a catalog
+_boosts: WeakKeyDictionary[Catalog, dict[tuple[float, float], tuple[Floats | None]]] = WeakKeyDictionary()
+_plans: WeakKeyDictionary[Catalog, dict[int, tuple[Options, AppliedOptions]]] = WeakKeyDictionary()
 
 
 class Ranked(NamedTuple):
@@ -43,6 +45,14 @@ class Ranked(NamedTuple):
     # The chance of each at its position, given those above it; None: nothing was drawn, so that it is 1.
     propensities: NDArray[np.float64] | None = None
     queries: Floats | None = None  # that were asked with, where they are at hand
+
+
+class AppliedOptions(NamedTuple):
+    """What options come to for a catalog."""
+
+    allowed: NDArray[np.bool_] | None
+    boost: Floats | None
+    rules: Backed | None  # of grounded lists alone: they need the people and the sentiment of everything
 
 
 class Ranker(Scorer, Protocol):
@@ -120,13 +130,13 @@ def rank(
     check_count(n)
     check_mu(model, options.mu)
     n = min(n, len(model.catalog_.explanations))
-    allowed, boost = options.allowed(model.catalog_), _boost(model.catalog_, options)
+    plan = _plan(model.catalog_, options)
     # A model that scores n explanations alone has to score them all where others may be the best.
-    narrowed = options.grounded or among is not None or allowed is not None or boost is not None
+    narrowed = options.grounded or among is not None or plan.allowed is not None or plan.boost is not None
     whole = model.scores_n and narrowed
     chunk = max(1, min(CHUNK, WHOLE // len(model.catalog_.explanations))) if whole else CHUNK
-    given = (allowed, boost, whole, threads, among)
-    places = np.arange(len(users), dtype=np.uint64) if places is None else places
+    given = (plan, whole, threads, among)
+    places = np.arange(len(users), dtype=np.uint64) if places is None and options.drawn else places
     if len(users) <= chunk:
         return _lists(model, users, items, n, options, *given, places)
     shape = (len(users), n)
@@ -134,7 +144,7 @@ def rank(
     ranked = Ranked(np.empty(shape, np.int32), np.empty(shape, np.float32), chances)
     for start in range(0, len(users), chunk):
         part = slice(start, start + chunk)
-        found = _lists(model, users[part], items[part], n, options, *given, places[part])
+        found = _lists(model, users[part], items[part], n, options, *given, None if places is None else places[part])
         ranked.numbers[part], ranked.scores[part] = found.numbers, found.scores
         if chances is not None:
             chances[part] = found.propensities
@@ -147,23 +157,23 @@ def _lists(
     items: Numbers,
     n: int,
     options: Options,
-    allowed: NDArray[np.bool_] | None,
-    boost: Floats | None,
+    plan: AppliedOptions,
     whole: bool,
     threads: int | None,
     among: CSR | None,
-    places: Places,
+    places: Places | None,
 ) -> Ranked:
     """Lists by score, or drawn; draws of pairs differ by `places`."""
     if not options.drawn:
         if options.grounded and among is None and not options.diversity:
-            found = _backed(model, users, items, n, options, allowed, boost, whole, threads)
+            found = _backed(model, users, items, n, options.mu, plan, whole, threads)
             if found is not None:
                 return found
-        return Ranked(*_rank_chunk(model, users, items, n, options, allowed, boost, whole, threads, among))
+        return Ranked(*_rank_chunk(model, users, items, n, options, plan, whole, threads, among))
     wanted = min(bounded(n), len(model.catalog_.explanations))
-    best = _top(model, users, items, wanted, options, allowed, boost, whole, threads, among)
+    best = _top(model, users, items, wanted, options, plan, whole, threads, among)
     numbers, scores = best
+    assert places is not None
     return Ranked(*draw_lists(numbers, scores, *drawing(model.catalog_, options), key_of(options.draw), places, n))
 
 
@@ -172,19 +182,43 @@ def _backed(
     users: Numbers,
     items: Numbers,
     n: int,
-    options: Options,
-    allowed: NDArray[np.bool_] | None,
-    boost: Floats | None,
+    weight: float | None,
+    plan: AppliedOptions,
     whole: bool,
     threads: int | None,
 ) -> Ranked | None:
     """Grounded lists in one call, as `_rank_chunk` makes them in several; None where it says what is wrong."""
-    mu, pool = given_mu(options.mu), len(model.catalog_.explanations)
+    assert plan.rules is not None
+    mu, pool = given_mu(weight), len(model.catalog_.explanations)
     queries = model.queries(users, items, **mu)
     bonus = model.bonus(users, items, pool if whole else CHOSEN * n, **mu)
-    rules = _rules(model.catalog_, options, allowed)
-    found = model.search().backed(queries, items, n, rules, bonus=bonus, boost=boost, threads=threads)
+    found = model.search().backed(queries, items, n, plan.rules, bonus=bonus, boost=plan.boost, threads=threads)
     return None if found is None else Ranked(*found, queries=queries)
+
+
+def _plan(catalog: Catalog, options: Options) -> AppliedOptions:
+    """Made once for a catalog, unless a request has wishes of its own: lists of ids and words may change."""
+    if options.boosts or options.exclude or options.banned or options.keep is not None or _context(options):
+        return _planned(catalog, options)
+    plans = _plans.setdefault(catalog, {})
+    known = plans.get(id(options))
+    if known is not None:
+        return known[1]
+    if len(plans) >= PLANS:
+        plans.clear()
+    plan = _planned(catalog, options)
+    plans[id(options)] = options, plan  # as long as the options are here, no others have their id
+    return plan
+
+
+def _planned(catalog: Catalog, options: Options) -> AppliedOptions:
+    allowed = options.allowed(catalog)
+    rules = _rules(catalog, options, allowed) if options.grounded else None
+    return AppliedOptions(allowed, _boost(catalog, options), rules)
+
+
+def _context(options: Options) -> bool:
+    return bool(options.query or options.context_items or options.context_aspects)
 
 
 def _rules(catalog: Catalog, options: Options, allowed: NDArray[np.bool_] | None) -> Backed:
@@ -213,18 +247,19 @@ def _rules(catalog: Catalog, options: Options, allowed: NDArray[np.bool_] | None
 
 def _boost(catalog: Catalog, options: Options) -> Floats | None:
     """What options add to scores, made once for a catalog unless a request has wishes of its own."""
-    if options.boosts or options.query or options.context_items or options.context_aspects:
+    if options.boosts or _context(options):
         return options.boost(catalog)
-    kept = _boosts.setdefault(catalog, {})
-    key = (options.specificity, options.vague)
-    if key not in kept:
-        if len(kept) >= BOOSTS:
-            kept.clear()
-        made = options.boost(catalog)
-        if made is not None:
-            made.flags.writeable = False  # so that searches may recognize it
-        kept[key] = made
-    return kept[key]
+    cached, key = _boosts.setdefault(catalog, {}), (options.specificity, options.vague)
+    known = cached.get(key)  # another thread may clear it any time
+    if known is not None:
+        return known[0]
+    if len(cached) >= BOOSTS:
+        cached.clear()
+    made = options.boost(catalog)
+    if made is not None:
+        made.flags.writeable = False  # so that searches may recognize it
+    cached[key] = (made,)
+    return made
 
 
 def bounded(n: int) -> int:
@@ -244,11 +279,11 @@ def candidates(
     """What lists of `n` reasons are drawn from, best first, with scores: one row per pair, -1 where there are fewer."""
     shape = (len(users), min(bounded(n), len(model.catalog_.explanations)))
     numbers, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
-    allowed, boost = options.allowed(model.catalog_), _boost(model.catalog_, options)
+    plan = _plan(model.catalog_, options)
     chunk = max(1, min(CHUNK, WHOLE // len(model.catalog_.explanations))) if model.scores_n else CHUNK
     for start in range(0, len(users), chunk):
         part = slice(start, start + chunk)
-        found = _top(model, users[part], items[part], shape[1], options, allowed, boost, model.scores_n, threads, None)
+        found = _top(model, users[part], items[part], shape[1], options, plan, model.scores_n, threads, None)
         numbers[part], scores[part] = found
     return numbers, scores
 
@@ -315,8 +350,7 @@ def _rank_chunk(
     items: Numbers,
     n: int,
     options: Options,
-    allowed: NDArray[np.bool_] | None,
-    boost: Floats | None,
+    plan: AppliedOptions,
     whole: bool,
     threads: int | None,
     among: CSR | None,
@@ -325,14 +359,14 @@ def _rank_chunk(
     catalog = model.catalog_
     pool, chosen = len(catalog.explanations), len(catalog.aspects) > 0 and (options.per_aspect or options.consistent)
     wanted = min(max(5 * n, 50) if options.diversity else CHOSEN * n if chosen else n, pool)
-    found = _top(model, users, items, wanted, options, allowed, boost, whole, threads, among)
+    found = _top(model, users, items, wanted, options, plan, whole, threads, among)
     if not (options.diversity or chosen):
         return found
     lists = _chosen(catalog, found, n, options)
     rows = _unfinished(found, lists) if chosen else np.empty(0, np.int64)
     while len(rows) and wanted < pool:
         wanted = min(4 * wanted, pool)
-        found = _top(model, users[rows], items[rows], wanted, options, allowed, boost, whole, threads, among)
+        found = _top(model, users[rows], items[rows], wanted, options, plan, whole, threads, among)
         more = _chosen(catalog, found, n, options)
         lists[0][rows], lists[1][rows] = more
         rows = rows[_unfinished(found, more)]
@@ -357,14 +391,13 @@ def _top(
     items: Numbers,
     n: int,
     options: Options,
-    allowed: NDArray[np.bool_] | None,
-    boost: Floats | None,
+    plan: AppliedOptions,
     whole: bool,
     threads: int | None,
     among: CSR | None,
 ) -> tuple[Numbers, Floats]:
     """The best of what may be shown, by score alone."""
-    candidates, mu = None, given_mu(options.mu)
+    candidates, mu, allowed = None, given_mu(options.mu), plan.allowed
     if among is not None:
         candidates = Candidates.of_rows(among, items)
     elif options.grounded:
@@ -374,7 +407,7 @@ def _top(
         n,
         bonus=model.bonus(users, items, len(model.catalog_.explanations) if whole else n, **mu),
         allowed=allowed,
-        boost=boost,
+        boost=plan.boost,
         candidates=candidates,
         threads=threads,
     )

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from whyrank.data.catalog import Catalog
 from whyrank.errors import ParameterError
 from whyrank.kernels.backing import first_of_aspects
-from whyrank.ranking.explain import bonus_of, explained
-from whyrank.ranking.form import Floats, Numbers, given_mu
+from whyrank.ranking.explain import explained
+from whyrank.ranking.form import Floats, Numbers, bonus_of, given_mu
 from whyrank.ranking.goals import ChosenItems, choose_items
 from whyrank.ranking.joint import PartBound, TopPairs, top_pairs
 from whyrank.ranking.options import ItemGoals, Options

@@ -55,7 +55,7 @@ NO_BONUS = Bonus(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.fl
 Result = TypeVar("Result")
 
 
-class Visits(NamedTuple):
+class SearchedShares(NamedTuple):
     """Shares of the pool that a search looked at: through 8-bit codes, and with float32 scores."""
 
     filtered: float
@@ -213,7 +213,7 @@ class Search:
                 if len(rows) <= known.capacity:
                     known.find(request.queries, rows, request.slots, 0.0, partial(_share, threads=threads))
 
-    def visits(self, queries: NDArray[np.float32], n: int, *, threads: int | None = None) -> Visits:
+    def visits(self, queries: NDArray[np.float32], n: int, *, threads: int | None = None) -> SearchedShares:
         """How much of the pool `top` looks at for these queries."""
         request, filtered, scored = self._request(queries, n), 0, 0
         for constants, rows in self._groups(request.queries, request.alike):
@@ -221,7 +221,7 @@ class Search:
             counts = self._through(request, view, rows, threads)
             filtered, scored = filtered + counts[0], scored + counts[1]
         everything = max(1, len(request.queries) * len(self))
-        return Visits(min(1.0, BLOCK * filtered / everything), scored / everything)
+        return SearchedShares(min(1.0, BLOCK * filtered / everything), scored / everything)
 
     def bounds(
         self,
@@ -290,6 +290,10 @@ class Search:
         boost: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float32]:
         """What the scores of this call begin from."""
+        if allowed is None and boost is not None and (constants, id(boost)) in self._boosts:
+            known = self._boosts.get((constants, id(boost)))  # another thread may have let it go
+            if known is not None:
+                return known[1]
         with self._lock:
             base = self._bases.pop(constants, None)
             if base is None:

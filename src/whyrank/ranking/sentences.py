@@ -8,27 +8,23 @@ import string
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import repeat
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.errors import DataError
-from whyrank.kernels.columns import first_of_lists
 from whyrank.plugins import installed_path
-from whyrank.ranking.evidence import EvidenceColumns
-from whyrank.ranking.form import Numbers
+from whyrank.ranking.facts import Facts
 from whyrank.ranking.phrases import Phrase, Words, phrase_of
-from whyrank.ranking.topics import groups_of
 
 DEFAULT = Path(__file__).parent / "templates" / "en.json"
 FEW = 4  # people, up to whom they are counted and not called "people"
 PAIR = 3  # people who mention a thing from whom on "two of three" is said
-OFTEN, SHARE = 3, 0.3  # "you often mention": so many items, and that share of the user's
 MANY = 2000  # sentences that are written once for all that are alike
 KEPT = 200_000  # sentences in memory
 LARGEST = 1 << 20  # bytes of a file of templates
@@ -45,24 +41,6 @@ AGREES = {
 Piece = tuple[str, str | None]  # literal text, then the name of a place
 
 
-class Facts(NamedTuple):
-    """Everything that a sentence may depend on, as numbers."""
-
-    explanation: int
-    rank: int
-    supporting: int
-    opposing: int
-    agreeing: int
-    mentions: int
-    user: int
-    user_aspect: int
-    user_items: int
-    detail: int = (
-        -1
-    )  # what else people say about the aspect, where the explanation is plain praise or blame; -1: nothing
-    details: int = 0  # how many people say that about this item
-
-
 @dataclass(frozen=True, eq=False)
 class Templates:
     """A set of templates with its words; `Templates.read` takes one from a file of the same form as the English one.
@@ -75,7 +53,7 @@ class Templates:
     settings: Mapping[str, Any]
     sentences: Mapping[str, tuple[tuple[Piece, ...], ...]]
     words: Words
-    written: WeakKeyDictionary[Catalog, dict[Facts, str]] = field(default_factory=WeakKeyDictionary)
+    written: WeakKeyDictionary[Catalog, dict[bytes, str]] = field(default_factory=WeakKeyDictionary)
     phrases: WeakKeyDictionary[Catalog, dict[int, Phrase]] = field(default_factory=WeakKeyDictionary)
 
     @classmethod
@@ -124,7 +102,6 @@ class Templates:
 
     def sentence(self, catalog: Catalog, facts: Facts) -> str:
         """The sentence of one reason."""
-        facts = facts._replace(user=min(facts.user, facts.user_items))  # several records of one item are one item
         phrase = self._phrase(catalog, facts.explanation)
         places = self._places(catalog, facts, phrase)
         templates = self.sentences[case_of(facts, catalog, phrase)]
@@ -132,6 +109,16 @@ class Templates:
         pieces = fit[(facts.rank - 1) % len(fit)] if fit else self.sentences["said"][0]
         text = "".join(literal + (places[name] or "" if name else "") for literal, name in pieces)
         return text[:1].upper() + text[1:]
+
+    def cached_sentence(self, catalog: Catalog, facts: bytes) -> str:
+        """The sentence of a row of facts, which is written once."""
+        known = self.written.setdefault(catalog, {})
+        sentence = known.get(facts)
+        if sentence is None:
+            if len(known) > KEPT:
+                known.clear()
+            sentence = known[facts] = self.sentence(catalog, Facts(*np.frombuffer(facts, np.int32).tolist()))
+        return sentence
 
     def _phrase(self, catalog: Catalog, explanation: int) -> Phrase:
         known = self.phrases.setdefault(catalog, {})
@@ -183,13 +170,11 @@ def case_of(facts: Facts, catalog: Catalog, phrase: Phrase) -> str:
         return f"{kind}_by_you" if facts.user else kind
     if phrase.itself is not None:
         return "found"
-    often = facts.user_aspect >= max(OFTEN, SHARE * facts.user_items)
     clear = facts.agreeing >= 2 and 2 * facts.agreeing > facts.mentions and facts.agreeing > facts.opposing
-    if often and clear and sign:
+    if facts.often and clear and sign:
         side = "often" if sign > 0 else "often_against"
-        if facts.agreeing < facts.mentions:
-            return side
-        return f"{side}_both" if facts.mentions == 2 else f"{side}_all"
+        # Never "all five people who mention it": a complaint that was not recognized would make it false.
+        return side if facts.agreeing < facts.mentions else f"{side}_all"
     if sign == 0:
         return "mentioned"
     if phrase.plain:
@@ -203,56 +188,20 @@ def case_of(facts: Facts, catalog: Catalog, phrase: Phrase) -> str:
     return "praised"
 
 
-def write_sentences(
-    templates: Templates, catalog: Catalog, explanation: Numbers, rank: Numbers, evidence: EvidenceColumns
-) -> list[str] | pl.Series:
-    """A sentence for each reason; of many, those that are alike get the same one, which is written once."""
-    known = templates.written.setdefault(catalog, {})
-    if len(known) > KEPT:
-        known.clear()
-
-    def written(row: tuple[int, ...]) -> str:
-        sentence = known.get(row)  # type: ignore[call-overload]  # a tuple finds what is kept under named ones
-        if sentence is None:
-            sentence = known[Facts(*row)] = templates.sentence(catalog, Facts(*row))
-        return sentence
-
-    details = _details(catalog, explanation, rank, evidence)
-    if len(explanation) <= MANY:
-        _, user, *people, own, seen = evidence.listed
-        more = (repeat(-1), repeat(0)) if details is None else (each.tolist() for each in details)
-        rows = zip(explanation.tolist(), rank.tolist(), *people, user, own, seen, *more, strict=False)
-        return [written(row) for row in rows]
-    _, of_user, *of_people, aspect, items = evidence.counts
-    columns = [explanation, rank, *of_people, of_user, aspect, items]
-    columns += details or (np.full(len(explanation), -1, np.int32), np.zeros(len(explanation), np.int32))
-    sizes = [int(column.max(initial=0)) + 2 for column in columns]
+def write_sentences(templates: Templates, catalog: Catalog, facts: NDArray[np.int32]) -> list[str] | pl.Series:
+    """A sentence for each row of facts; of many, those that are alike get the same one, which is written once."""
+    table = np.ascontiguousarray(facts[:, : len(Facts._fields)])
+    if len(table) <= MANY:
+        return [templates.cached_sentence(catalog, row.tobytes()) for row in table]
+    sizes = [int(column.max(initial=0)) + 2 for column in table.T]
     if math.prod(sizes) > 1 << 62:
-        return [written(row) for row in zip(*(each.tolist() for each in columns), strict=True)]
-    packed = np.zeros(len(explanation), np.int64)
-    for column, size in zip(columns, sizes, strict=True):
+        return [templates.cached_sentence(catalog, row.tobytes()) for row in table]
+    packed = np.zeros(len(table), np.int64)
+    for column, size in zip(table.T, sizes, strict=True):
         packed = packed * size + column + 1  # no detail is -1
     _, first, place = np.unique(packed, return_index=True, return_inverse=True)
-    distinct = zip(*(column[first].tolist() for column in columns), strict=True)
-    return pl.Series([written(row) for row in distinct], dtype=pl.String).gather(place)
-
-
-def _details(
-    catalog: Catalog, explanation: Numbers, rank: Numbers, evidence: EvidenceColumns
-) -> tuple[Numbers, Numbers] | None:
-    """What else people say about the aspect of plain praise and blame, and how many of them; each sense once a list.
-
-    None: nothing about any.
-    """
-    if catalog.details is None:
-        return None
-    known, at = evidence.entries >= 0, np.maximum(evidence.entries, 0)
-    detail, people = catalog.details
-    detail, senses = np.where(known, detail[at], -1).astype(np.int32), groups_of(catalog)[2]
-    if not (detail >= 0).any():
-        return None
-    fresh = first_of_lists(rank, senses[explanation], np.where(detail >= 0, senses[detail], -1))
-    return np.where(fresh, detail, -1).astype(np.int32), np.where(known & fresh, people[at], 0).astype(np.int32)
+    distinct = [templates.cached_sentence(catalog, row.tobytes()) for row in table[first]]
+    return pl.Series(distinct, dtype=pl.String).gather(place)
 
 
 @cache

@@ -16,7 +16,6 @@ from whyrank.ranking.options import Options
 from whyrank.ranking.rank import fallback_of, user_numbers
 from whyrank.ranking.recommend import best_items
 from whyrank.service.problems import Problem
-from whyrank.service.reason_documents import ReasonDocument, reason_documents
 from whyrank.service.schemas import ExplainMany, ExplainOne, RankOptions, RecommendRequest, goals_of
 from whyrank.service.shelf import Loaded
 
@@ -84,16 +83,14 @@ def explain(models: Models, asked: ExplainOne | ExplainMany, options: Options) -
     """The answer of POST /v1/explain."""
     first, second = choose(models, asked)
     pairs = pairs_of(asked)
-    results, found = _results(first, pairs, asked.n, options, asked.similar)
-    if not hasattr(asked, "pairs") and results[0]["status"] == "unknown_item":
+    found = [_explained(each, pairs, asked.n, options, asked.similar) for each in (first, second) if each is not None]
+    if not hasattr(asked, "pairs") and found[0].items[0] < 0:
         first.model.catalog_.items.numbers([pairs[0][1]])  # raises UnknownId, with the nearest known ones
-    answer = Answer({**first.head, "results": results, "compare": None}, [found])
+    results = _results(first, pairs, found[0], other_ranks(*found) if second else None)
+    answer = Answer({**first.head, "results": results, "compare": None}, found)
     if second is not None:
-        others, found = _results(second, pairs, asked.n, options, asked.similar)
+        others = _results(second, pairs, found[1], other_ranks(*reversed(found)))
         answer.document["compare"] = {**second.head, "results": others}
-        answer.explained.append(found)
-        for one, two in zip(results, others, strict=True):
-            _mark(one["reasons"], two["reasons"])
     return answer
 
 
@@ -106,19 +103,15 @@ def recommend(models: Models, asked: RecommendRequest, options: Options) -> Answ
     goals = goals_of(asked, ranker.groups)
     items, scores, ndcg = best_items(by.model, np.array([number], np.int32), asked.n, goals, options)
     ids = by.model.catalog_.items.terms(items).to_list()
-    lists, explained = [], []
-    for chosen in (first, second):
-        if chosen is not None and asked.reasons:
-            results, found = _results(
-                chosen, [(asked.user, item) for item in ids], asked.reasons, options, asked.similar
-            )
-            lists.append([each["reasons"] for each in results])
-            explained.append(found)
-        elif chosen is not None:
-            lists.append([[] for _ in ids])
-    if second is not None:
-        for one, two in zip(*lists, strict=True):
-            _mark(one, two)
+    lists: list[list[Any]] = [[[] for _ in ids] for chosen in (first, second) if chosen is not None]
+    explained: list[Explained] = []
+    if asked.reasons:
+        pairs = [(asked.user, item) for item in ids]
+        both = [chosen for chosen in (first, second) if chosen is not None]
+        explained = [_explained(chosen, pairs, asked.reasons, options, asked.similar) for chosen in both]
+        marks = [other_ranks(*explained), other_ranks(*reversed(explained))] if second else [None]
+        told = zip(both, explained, marks, strict=True)
+        lists = [list(chosen.loaded.documents.lists(found, others)) for chosen, found, others in told]
     popularity = by.model.catalog_.item_popularity[items].tolist()
     titles = titles_of(ranker, items)
     rows = zip(ids, titles, scores.tolist(), popularity, lists[0], strict=True)
@@ -151,30 +144,26 @@ def item_ranker(models: Models, id_: str | None, first: Loaded) -> Loaded:
     return (same or able)[0]
 
 
+def _explained(chosen: Chosen, pairs: list[tuple[str, str]], n: int, options: Options, similar: bool) -> Explained:
+    return ranking.explain(chosen.model, pairs, chosen.fitting(options), n, similar=similar, threads=1)
+
+
 def _results(
-    chosen: Chosen, pairs: list[tuple[str, str]], n: int, options: Options, similar: bool
-) -> tuple[list[Document], Explained]:
+    chosen: Chosen, pairs: list[tuple[str, str]], found: Explained, others: list[int | None] | None
+) -> list[Document]:
     """The reasons of every pair, in order."""
-    found = ranking.explain(chosen.model, pairs, chosen.fitting(options), n, similar=similar, threads=1)
-    rows = zip(pairs, found.statuses(), found.fallbacks(), reason_rows(chosen, found), strict=True)
-    results: list[Document] = [
+    lists = chosen.loaded.documents.lists(found, others)
+    rows = zip(pairs, found.statuses(), found.fallbacks(), lists, strict=True)
+    return [
         {"user": user, "item": item, "status": status, "fallback": fallback, "reasons": reasons}
         for (user, item), status, fallback, reasons in rows
     ]
-    return results, found
 
 
-def reason_rows(chosen: Chosen, found: Explained) -> list[list[ReasonDocument]]:
-    """Reasons as JSON, pair by pair."""
-    return reason_documents(found, chosen.loaded.sentiments(found.explanation))
-
-
-def _mark(one: list[ReasonDocument], two: list[ReasonDocument]) -> None:
-    """Tell every reason its rank in the other list."""
-    for these, those in ((one, two), (two, one)):
-        ranks = {each.explanation: each.rank for each in those}
-        for each in these:
-            each.other_rank = ranks.get(each.explanation)
+def other_ranks(one: Explained, two: Explained) -> list[int | None]:
+    """The rank of every reason in the other model's list for the same pair."""
+    ranks = dict(zip(zip(two.row.tolist(), two.ids, strict=True), two.rank.tolist(), strict=True))
+    return [ranks.get(key) for key in zip(one.row.tolist(), one.ids, strict=True)]
 
 
 def titles_of(loaded: Loaded, items: Numbers) -> list[str | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import structs
+import msgspec
 
 from whyrank.ranking.explain import explained
 from whyrank.ranking.options import Options
@@ -16,7 +16,6 @@ from whyrank.service.answers import (
     find,
     item_ranker,
     ranks_no_items,
-    reason_rows,
     titles_of,
 )
 from whyrank.service.schemas import PairsRequest
@@ -35,7 +34,8 @@ def pairs(models: Models, asked: PairsRequest, options: Options) -> Answer:
     ids = model.catalog_.items.terms(best.items).to_list()
     named = ([asked.user] * len(ids), ids)
     found = explained(model, named, (best.users, best.items), best.ranked, options, similar=asked.similar)
-    columns = (best.scores.tolist(), best.item_scores.tolist(), reason_rows(chosen, found))
+    reasons = loaded.documents.each(found, range(1, len(ids) + 1))
+    columns = (best.scores.tolist(), best.item_scores.tolist(), reasons)
     rows = zip(ids, titles_of(loaded, best.items), *columns, strict=True)
     known = user_numbers(model.catalog_, [asked.user], options)[0] >= 0
     document = {
@@ -50,9 +50,9 @@ def pairs(models: Models, asked: PairsRequest, options: Options) -> Answer:
                 "title": title,
                 "score": total,
                 "item_score": item_score,
-                "reason": structs.replace(reason, rank=at),
+                "reason": msgspec.Raw(reason),
             }
-            for at, (item, title, total, item_score, (reason,)) in enumerate(rows, 1)
+            for at, (item, title, total, item_score, reason) in enumerate(rows, 1)
         ],
     }
     return Answer(document, [found])

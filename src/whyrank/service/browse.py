@@ -69,7 +69,9 @@ def explanations(
         found = found[sentiment[found] > 0 if polarity == "positive" else sentiment[found] < 0]
     if sort == "text":
         found = found[catalog.text_of(found).arg_sort().to_numpy()]
-    elif sort != "frequency" and sentiment is not None:
+    elif sort == "frequency":
+        found = found[np.argsort(-catalog.popularity[found], kind="stable")]  # wherever the query stands in the text
+    elif sentiment is not None:
         found = found[np.argsort(-sentiment[found] if sort == "positive" else sentiment[found], kind="stable")]
     page = [_explanation(loaded, at) for at in found[offset : offset + limit].tolist()]
     return {"total": len(found), "explanations": page}

@@ -8,10 +8,10 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from pydantic_core import to_json
 from sqlalchemy.exc import SQLAlchemyError
 
 from whyrank.online import ab
@@ -19,10 +19,10 @@ from whyrank.online.assignment import NO_REASONS, Arm, Experiment
 from whyrank.online.exposure import Exposure, new_id
 from whyrank.online.store import WAIT, Store
 from whyrank.online.writer import QueueFull, Writer
+from whyrank.ranking.explain import Explained
 from whyrank.ranking.options import Options
-from whyrank.service.answers import pairs_of
-from whyrank.service.problems import Problem, forbidden, store_busy, store_failed
-from whyrank.service.reason_documents import ReasonDocument
+from whyrank.service.answers import Answer, pairs_of
+from whyrank.service.problems import Problem, forbidden, json_of, store_busy, store_failed
 from whyrank.service.schemas import options_of
 from whyrank.service.settings import Settings
 from whyrank.service.shelf import Loaded
@@ -36,7 +36,7 @@ DRAWS = 2**53 - 1
 PLACE = {"explain": "results", "recommend": "recommendations"}
 
 
-class Asked(NamedTuple):
+class LoggedRequest(NamedTuple):
     """A request as it is answered."""
 
     route: Route
@@ -61,7 +61,7 @@ class Exposing:
         """Read the experiments anew."""
         self.experiments = {each.name: each for each in ab.listed(self.store)}
 
-    def asked(self, scopes: Sequence[str], route: Route, body: Any, models: dict[str, Loaded]) -> Asked:
+    def asked(self, scopes: Sequence[str], route: Route, body: Any, models: dict[str, Loaded]) -> LoggedRequest:
         """Which arm answers a request, and whether the answer is logged."""
         wants = bool(body.log or body.durable or body.experiment)
         if wants and "log" not in scopes:
@@ -78,22 +78,24 @@ class Exposing:
         logs = body.log if body.log is not None else (self.settings.log or arm is not None or body.durable)
         options = options_of(body)
         if arm is not None:
-            options = replace(options, **arm.options)
-            body = body if arm.model == NO_REASONS else with_model(body, arm.model)
+            options = replace(options, **arm.ranking)
+            changed = (arm.goals if route == "recommend" else {}) | {"model": arm.model}
+            body = body if arm.model == NO_REASONS else changed_body(body, changed)
         if options.drawn and not options.draw:
             # Another list every time; its number is logged, so that it can be drawn again.
             options = replace(options, draw=1 + secrets.randbelow(DRAWS))
-        return Asked(route, body, options, models, logs, experiment if arm else None, arm)
+        return LoggedRequest(route, body, options, models, logs, experiment if arm else None, arm)
 
-    def shown(self, asked: Asked, document: dict[str, Any]) -> Future[None] | None:
+    def shown(self, asked: LoggedRequest, answer: Answer) -> Future[None] | None:
         """Mark an answer with its arm and its exposures, and log them; answers what is done when they are on disk."""
+        document, bare = answer.document, asked.arm is not None and asked.arm.model == NO_REASONS
         if asked.experiment is not None and asked.arm is not None:
             document |= {"experiment": asked.experiment.name, "arm": asked.arm.name}
-            if asked.arm.model == NO_REASONS:
+            if bare:
                 _take_reasons_off(asked.route, document)
         if not asked.logs:
             return None
-        lists = _slates(asked, document)
+        lists = _slates(asked, document, answer.explained[0] if answer.explained and not bare else None)
         try:
             return self.writer.put(self._exposures(asked, document, lists), durable=asked.body.durable)
         except QueueFull:  # reasons need no store: they are given, but not as something that was logged
@@ -127,41 +129,43 @@ class Exposing:
             return None, None
         return experiment, experiment.arm_of(next(iter(users)))
 
-    def _exposures(self, asked: Asked, document: dict[str, Any], lists: list[Listed]) -> list[Exposure]:
+    def _exposures(self, asked: LoggedRequest, document: dict[str, Any], lists: list[Listed]) -> list[Exposure]:
         """The lists of an answer, each marked with the id that it is logged under."""
         loaded, body, now = asked.models[document["model"]], asked.body, int(time.time())
         given = {name: getattr(body, name) for name in ("n", "reasons") if hasattr(body, name)}
         if asked.options != USUAL:
             values = ((name, getattr(asked.options, name)) for name in OPTION_NAMES)
             given |= {name: value for name, value in values if value != getattr(USUAL, name)}
-        options, length = to_json(given).decode(), body.reasons if asked.route == "recommend" else body.n
+        options, length = json_of(given).decode(), body.reasons if asked.route == "recommend" else body.n
         named = document.get("experiment"), document.get("arm")
         anonymous = not body.personal and asked.arm is None
         made = []
         for part, user, slate in lists:
             part["exposure"] = new_id()
             head = (part["exposure"], now, "" if anonymous else user, asked.route, loaded.id, loaded.digest)
-            made.append(Exposure(*head, *named, options, to_json(slate).decode(), length))
+            made.append(Exposure(*head, *named, options, json_of(slate).decode(), length))
         return made
 
 
-def _slates(asked: Asked, document: dict[str, Any]) -> list[Listed]:
-    """What was shown, list by list: the part of the answer that holds a list, its user, and its reasons in order."""
+def _slates(asked: LoggedRequest, document: dict[str, Any], found: Explained | None) -> list[Listed]:
+    """What was shown, list by list: the part of the answer that holds a list, its user, and its reasons in order.
+
+    None: no reasons.
+    """
+    reasons: dict[int, Slate] = {}
+    if found is not None:
+        chances = repeat(1.0) if found.chances is None else found.propensity.tolist()
+        for row, id_, chance in zip(found.row.tolist(), found.ids, chances, strict=False):
+            reasons.setdefault(row, []).append({"i": found.item_ids[row], "e": id_, "p": chance})
     if asked.route == "pairs":
-        listed = [_entry(pair["item"], pair["reason"]) for pair in document["pairs"]]
+        listed = [one for each in reasons.values() for one in each]
         return [(document, document["user"], listed)] if listed else []
-    found = []
-    for part in document[PLACE[asked.route]]:
-        if part.get("status") == "unknown_item":
-            continue
-        item = part["item"]
-        slate = [_entry(item, reason) for reason in part["reasons"]] or [{"i": item, "e": None, "p": 1.0}]
-        found.append((part, part.get("user") or document["user"], slate))
-    return found
-
-
-def _entry(item: str, reason: ReasonDocument) -> dict[str, object]:
-    return {"i": item, "e": reason.explanation, "p": 1.0 if reason.propensity is msgspec.UNSET else reason.propensity}
+    lists = []
+    for row, part in enumerate(document[PLACE[asked.route]]):
+        if part.get("status") != "unknown_item":
+            slate = reasons.get(row) or [{"i": part["item"], "e": None, "p": 1.0}]
+            lists.append((part, part.get("user") or document["user"], slate))
+    return lists
 
 
 def arm_unavailable(experiment: Experiment | None, arm: Arm, served: list[str]) -> Problem:
@@ -176,7 +180,7 @@ def _makes_pairs(arm: Arm, models: dict[str, Loaded]) -> bool:
     """Whether items and reasons can be ranked together as an arm wants it."""
     if arm.model not in models or not models[arm.model].model.ranks_items:  # NO_REASONS is none of them
         return False
-    options = Options.of(arm.options)
+    options = Options.of(arm.ranking)
     return not (options.drawn or options.diversity)
 
 
@@ -189,11 +193,11 @@ def _take_reasons_off(route: Route, document: dict[str, Any]) -> None:
             part["status"] = "no_reason"
 
 
-def with_model(body: Any, model: str) -> Any:
-    """A request for another model, whichever way it came."""
+def changed_body(body: Any, values: dict[str, Any]) -> Any:
+    """A request for another model or other goals, whichever way it came."""
     if isinstance(body, msgspec.Struct):
-        return msgspec.structs.replace(body, model=model)
-    return body.model_copy(update={"model": model})
+        return msgspec.structs.replace(body, **values)
+    return body.model_copy(update=values)
 
 
 async def written(waiting: Future[None]) -> None:

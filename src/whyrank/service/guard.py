@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from whyrank.service.limits import Buckets, Keys, needed_scope
+from whyrank.service.limits import ApiKeys, Buckets, needed_scope
 from whyrank.service.measures import Measures
 from whyrank.service.problems import Problem, forbidden, internal
 from whyrank.service.settings import SCOPES, Settings
@@ -58,7 +58,7 @@ class Guard:
     ) -> None:
         self.app, self.settings, self.measures = app, settings, measures
         self.short = dict(short or {})
-        self.keys = Keys(settings.keys)
+        self.keys = ApiKeys(settings.keys)
         self.buckets = Buckets(settings.rate / settings.workers)
         self.under_way = {True: 0, False: 0}  # requests that need the store, and the others: these never wait for it
         self.unfinished = 0  # bytes of bodies that have not come to their end

@@ -12,7 +12,7 @@ from whyrank.service.settings import SCOPES
 CLIENTS = 10_000  # buckets kept; the one used longest ago is forgotten first
 
 
-class Keys:
+class ApiKeys:
     """Known API keys, by hash only, and what each may: `HASH` (everything) or `HASH scope,scope`."""
 
     def __init__(self, keys: Sequence[str]) -> None:

@@ -23,11 +23,12 @@ from whyrank.atomic import json_object, new_file, sole_writer
 from whyrank.data.tables import COMPRESSIONS, FORMS
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
-from whyrank.evaluation.gate import compare_on
+from whyrank.evaluation.gate import compare_on, knows_less
 from whyrank.mining import Mined, mine
 from whyrank.mining.drift import Drift, drift
 from whyrank.models import MODELS, Model, load, parameters
 from whyrank.models.learned import LearnedModel, carried_over
+from whyrank.places import refresh_folder
 from whyrank.service.refresh_log import add_refresh
 from whyrank.training import Monitor, Run
 from whyrank.version import __version__
@@ -47,6 +48,7 @@ class Recipe:
     columns: Mapping[str, str] | None = None
     titles: Mapping[str, str] = field(default_factory=dict)
     on_error: Literal["raise", "skip"] = "raise"
+    trim: bool = False  # remove blanks around ids
     holdout: float = 0.1  # share of the new records that the new model is measured on and not fitted to
     tolerance: float = 0.02  # share of the served model's figure that may be lost
     least: int = 0  # held-out records below which nothing is swapped
@@ -68,6 +70,7 @@ class Refreshed:
     outcome: Outcome
     model: str
     reviews: list[str]  # files that were taken in
+    pool: str | None  # the mined folder that they were added to; None: a new pool was begun
     gate: dict[str, object] | None  # None: there was nothing to compare with, or on
     drift: dict[str, object] | None
     report: str | None  # a Markdown file: what new reviews say
@@ -83,6 +86,7 @@ def refresh(
     *,
     work: str | Path | None = None,
     pool: str | Path | None = None,
+    fresh: bool = False,
     recipe: Recipe | None = None,
     again: bool = False,
     tell: Callable[[str], None] = lambda text: None,
@@ -95,7 +99,9 @@ def refresh(
         model: The folder that is served; made by the first refresh.
         reviews: Files, or folders of files. Files are known by their content: one that was taken in is not read again.
         work: Where the pool and the account are; `<model>.refresh` beside the model unless given.
-        pool: For the first refresh: the mined folder that the model in service comes from.
+        pool: For the first refresh of a model that is there: the mined folder that it was fitted to. It is remembered;
+            once a refresh has put a model in service, the pool in `work` goes on and this one is not read.
+        fresh: Begin a new pool with these reviews alone, and let the new model know far less than the one in service.
         recipe: How to mine, fit and decide.
         again: Try once more what was refused.
         tell: Called with a line for every step.
@@ -103,24 +109,34 @@ def refresh(
         monitors: Watch the fit.
 
     Returns:
-        The outcome: "swapped", "refused" (the model in service stays: the new one is worse, or too few records are held
-        out to tell) or "nothing new".
+        The outcome: "swapped", "refused" (the model in service stays: the new one is worse, or knows less than half as
+        much, or too few records are held out to tell) or "nothing new".
 
     Raises:
         ArtifactError: Another process refreshes the same model.
         DataError: Reviews cannot be read, or there are none.
+        ParameterError: The model is there, but what it was fitted to is not known: neither `pool` nor `fresh` is given.
     """
+    if fresh and pool is not None:
+        raise ParameterError("--fresh begins a new pool, --pool goes on with one; give one of them")
     begin, model, recipe = time.perf_counter(), Path(model), recipe or Recipe()
-    work = Path(work) if work is not None else model.parent / f"{model.name}.refresh"
+    work = Path(work) if work is not None else refresh_folder(model)
     with sole_writer(work):
         work.mkdir(parents=True, exist_ok=True)
         state = json_object(work / STATE)
-        seen: dict[str, str] = state.get("reviews", {})
+        known = {} if fresh else state
+        seen: dict[str, str] = known.get("reviews", {})
         files = {digest: file for file in _files(reviews) if (digest := _digest(file)) not in seen}
+        before = _pool(work, known, pool, tell)
+        on = None if before is None else str(before)
         if not files and model.is_dir():
-            return Refreshed("nothing new", str(model), [], None, None, None, time.perf_counter() - begin)
-        before = work / "runs" / state["run"] / "pool" if "run" in state else None if pool is None else Path(pool)
-        step = _Step(work, model, recipe, _name(files, before, recipe), before, tell)
+            return Refreshed("nothing new", str(model), [], on, None, None, None, time.perf_counter() - begin)
+        if before is None and model.is_dir() and not fresh:
+            raise ParameterError(
+                f"{model}: what it was fitted to is not known, and a model of new reviews alone would replace it; "
+                "name --pool (the mined folder that it was fitted to), or give --fresh to begin with these alone"
+            )
+        step = _Step(work, model, recipe, _name(files, before, recipe), before, fresh, tell)
         if state.get("refused") == step.name and not again:
             tell("these reviews were refused before; nothing was done")
             outcome: Outcome = "refused"
@@ -130,7 +146,7 @@ def refresh(
             taken = {digest: file.name for digest, file in files.items()}
             _write(
                 work / STATE,
-                state | {"refused": step.name}
+                state | {"refused": step.name} | ({} if pool is None else {"pool": str(Path(pool).resolve())})
                 if outcome == "refused"
                 else {"reviews": seen | taken, "run": step.name, "version": __version__},
             )
@@ -141,6 +157,7 @@ def refresh(
             outcome,
             str(model),
             sorted(str(file) for file in files.values()),
+            on,
             json_object(step.folder / "gate.json") or None,
             json_object(step.folder / "drift.json") or None,
             str(report) if report.is_file() else None,
@@ -157,6 +174,7 @@ class _Step:
     recipe: Recipe
     name: str
     before: Path | None  # the pool so far
+    fresh: bool  # the new model may know far less than the served one
     tell: Callable[[str], None]
 
     @property
@@ -189,6 +207,9 @@ class _Step:
             return "refused"
         if gate is not None and not gate.passed:
             return "refused"
+        if served is not None and not self.fresh and (less := knows_less(served, fitted)):
+            self.tell(f"refused: {less}; check --pool and --rule (--fresh begins with these reviews alone)")
+            return "refused"
         fitted.save(self.model)
         return "swapped"
 
@@ -208,6 +229,7 @@ class _Step:
         if not target.is_dir():
             recipe, given = self.recipe, dict[str, Any](self.recipe.rules)
             given |= {"columns": recipe.columns, "titles": recipe.titles, "on_error": recipe.on_error}
+            given["trim"] = recipe.trim
             self.tell(f"mining {len(files):,} new file{'s' * (len(files) != 1)} of reviews")
             found = mine(list(files), pool=old, threads=recipe.threads, progress=progress, **given)
             if not found.explanations.height:
@@ -289,6 +311,16 @@ class _Step:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+def _pool(work: Path, state: Mapping[str, Any], named: str | Path | None, tell: Callable[[str], None]) -> Path | None:
+    """The pool to go on with: that of earlier refreshes, the one that is named, or the one that was named before."""
+    remembered = Path(state["pool"]) if "pool" in state else None
+    if "run" not in state:
+        return remembered if named is None else Path(named)
+    if named is not None:
+        tell(f"--pool {named} is not used: the pool of earlier refreshes goes on; remove {work} to begin with {named}")
+    return work / "runs" / str(state["run"]) / "pool"
+
+
 def _files(reviews: Sequence[str | Path]) -> list[Path]:
     """Files of reviews, those of folders as well."""
     found: list[Path] = []
@@ -313,7 +345,7 @@ def _name(files: Mapping[str, Path], before: Path | None, recipe: Recipe) -> str
     model = None if recipe.model is None else [recipe.model.id, parameters.values(recipe.model)]
     account = None if before is None else json_object(before / "mining.json").get("sha256")
     how = [recipe.rules, recipe.columns, recipe.titles, recipe.on_error, recipe.holdout, recipe.tolerance]
-    how += [recipe.least, recipe.reactions]
+    how += [recipe.least, recipe.reactions, recipe.trim]
     facts = [sorted(files), account, model, how, __version__]
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 

@@ -12,7 +12,7 @@ import anyio.to_thread
 from whyrank.ranking.options import Options
 from whyrank.service import answers, answers_pairs
 from whyrank.service.answers import Answer
-from whyrank.service.exposing import Asked, Route, written
+from whyrank.service.exposing import LoggedRequest, Route, written
 from whyrank.service.problems import json_of
 from whyrank.service.schemas import ExplainMany, ExplainOne, PairsRequest, RecommendRequest
 from whyrank.service.settings import SCOPES
@@ -50,16 +50,17 @@ async def _reply(state: State, route: Route, body: Any, make: Make, scopes: Sequ
     return reply
 
 
-def _made(state: State, asked: Asked, make: Make) -> tuple[bytes, Future[None] | None]:
+def _made(state: State, asked: LoggedRequest, make: Make) -> tuple[bytes, Future[None] | None]:
     """The bytes of an answer, and what says that its exposures are on disk, if somebody waits for it."""
-    document = make(asked.models, asked.body, asked.options).document
+    answer = make(asked.models, asked.body, asked.options)
+    document = answer.document
     if asked.route == "explain":
         state.measures.pairs_of(document["model"]).inc(len(document["results"]))
-    waiting = state.exposing.shown(asked, document)
+    waiting = state.exposing.shown(asked, answer)
     return json_of(document), waiting
 
 
-def _is_light(asked: Asked) -> bool:
+def _is_light(asked: LoggedRequest) -> bool:
     """Whether few pairs are asked for, with nothing that goes through all explanations, or all ids for the nearest."""
     options, body = asked.options, asked.body
     if body.similar or options.diversity or options.banned or options.exclude or options.boosts or options.query:

@@ -35,10 +35,11 @@ class Missed(BaseModel):
 
     user: str
     item: str
+    title: str | None = Field(None, description="of the item, where the service knows titles")
     said: list[str]
 
 
-class Report(BaseModel):
+class ModelReport(BaseModel):
     """Metrics and curves; every list may be empty."""
 
     evaluation: Evaluated | None = None
@@ -54,14 +55,14 @@ def report_files(folder: Path) -> tuple[Path, Path]:
     return folder / REPORT, folder.parent / f"{folder.name}.{REPORT}"
 
 
-def shown_report(folder: Path) -> Report | None:
+def shown_report(folder: Path) -> ModelReport | None:
     """The report of a model folder; one that cannot be understood is left out and named in the log."""
     for file in filter(Path.is_file, report_files(folder)):
         try:
             document = read_report(file)
             if "explanation" in document:  # the output of `whyrank evaluate --json`
                 document = {"evaluation": document}
-            return Report.model_validate(document)
+            return ModelReport.model_validate(document)
         except (ArtifactError, ValueError) as error:
             log.warning("%s: is not shown: %s", file, str(error).splitlines()[0])
     return None

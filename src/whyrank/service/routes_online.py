@@ -11,7 +11,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from whyrank.errors import ParameterError
+from whyrank.errors import ArtifactError, ParameterError
 from whyrank.online import ab, erasure
 from whyrank.online.assignment import NO_REASONS, Arm, Experiment
 from whyrank.online.forget import forget
@@ -20,7 +20,7 @@ from whyrank.online.results import results, trend
 from whyrank.online.working import read_shown
 from whyrank.service import answers
 from whyrank.service import schemas_online as ask
-from whyrank.service.problems import documented, json_of, still_served
+from whyrank.service.problems import documented, json_of, not_erased, still_served
 from whyrank.service.routes import IdPath, answer, ranked
 from whyrank.service.state import State, state_of
 from whyrank.service.working import described, with_texts
@@ -147,7 +147,10 @@ async def forget_user(request: Request, id: IdPath) -> Response:
     await anyio.to_thread.run_sync(state.exposing.writer.flush)
     folders = {each.folder.resolve() for each in state.shelf.models.values()}
     stored = await state.writing(partial(erasure.erase, state.store, id))
-    made = await anyio.to_thread.run_sync(partial(forget, id, models=sorted(folders)), limiter=state.threads)
+    try:
+        made = await anyio.to_thread.run_sync(partial(forget, id, models=sorted(folders)), limiter=state.threads)
+    except ArtifactError as error:  # a refresh that runs would put the user in again
+        raise not_erased(error) from error
     await anyio.to_thread.run_sync(state.shelf.refresh, limiter=state.threads)
     for each in state.shelf.models.values():
         if each.model.catalog_.users.numbers([id], missing="negative")[0] >= 0:

@@ -64,7 +64,7 @@ async def create_study(request: Request, body: ask.StudyRequest) -> Response:
     except DataError as error:
         raise Problem("no-test-pairs", 422, str(error)) from error
     fields = body.model_dump(include={"a", "b", "n", "title", "question", "agreement", "ties", "seed"})
-    titles = {case.item: _title(first, case.item) for case in made}
+    titles = {case.item: first.title(case.item) for case in made}
     named = {item: title for item, title in titles.items() if title is not None}
     create = partial(study.create, state.store, made, people=body.participants, titles=named, **fields)
     id_ = await state.writing(create)
@@ -142,9 +142,3 @@ async def _read(request: Request, read: Callable[..., Any], *given: object) -> A
 
 def _draw(cases: Cases, first: Loaded, second: Loaded, **given: Any) -> list[Case]:
     return sample_cases(cases.test(), first.model, second.model, **given)
-
-
-def _title(loaded: Loaded, item: str) -> str | None:
-    if loaded.titles is None:
-        return None
-    return loaded.titles[loaded.model.catalog_.items.number(item)]

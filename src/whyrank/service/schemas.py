@@ -36,7 +36,7 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Polarity = Literal["any", "positive", "negative"]
 
 
-class Asked(BaseModel):
+class RequestBody(BaseModel):
     """Base of requests: exact types, no unknown members."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -50,7 +50,7 @@ class Asked(BaseModel):
         return value
 
 
-class Shown(Asked):
+class LoggedBody(RequestBody):
     """What becomes of an answer: whether it is stored as shown, and by which experiment it is made."""
 
     log: bool | None = Field(None, description="store what is shown and give the answer an `exposure`")
@@ -92,15 +92,15 @@ MOST = {
 }
 NOT_HERE = ("query_by",)  # encoding texts takes too long for a request
 Boosts = dict[Id, Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]]
-ShownOptions: type[Asked] = create_model(
+ShownOptions: type[RequestBody] = create_model(
     "ShownOptions",
-    __base__=Shown,
+    __base__=LoggedBody,
     __doc__="Which reasons may be shown, and what their scores become, as in the library.",
     **_fields(Options.declared(), without=("diversity", *NOT_HERE)),
 )
-ListOptions: type[Asked] = create_model(
+ListOptions: type[RequestBody] = create_model(
     "ListOptions",
-    __base__=Shown,
+    __base__=LoggedBody,
     __doc__="How the reasons of a list are chosen, as in the library.",
     **_fields(Options.declared(), NOT_HERE),
 )
@@ -144,7 +144,7 @@ class RankOptions(ListOptions):  # type: ignore[valid-type,misc]
     similar: bool = Field(False, description=SIMILAR)
 
 
-class Pair(Asked):
+class Pair(RequestBody):
     """A user and an item."""
 
     user: Id

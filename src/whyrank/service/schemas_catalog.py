@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from whyrank.service.report import Evaluated, Report
+from whyrank.service.report import Evaluated, ModelReport
 from whyrank.service.schemas import QuoteOut
 
 
@@ -39,7 +39,7 @@ class ModelOut(BaseModel):
     version: str
     loaded: str
     problem: str | None = Field(description="why a newer folder was refused")
-    report: Report | None
+    report: ModelReport | None
 
 
 class GateOut(BaseModel):

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from whyrank.online.assignment import PLANNED
-from whyrank.service.schemas import Asked, Id, Share
+from whyrank.service.schemas import Id, RequestBody, Share
 
 ShortName = Annotated[str, Field(min_length=1, max_length=64)]
 OptionValue = bool | int | float | str
 
 
-class ArmRequest(Asked):
+class ArmRequest(RequestBody):
     """An arm of a new experiment."""
 
     name: ShortName
@@ -22,7 +22,7 @@ class ArmRequest(Asked):
     options: dict[ShortName, OptionValue] = Field({}, max_length=50, description="as in requests")
 
 
-class ExperimentRequest(Asked):
+class ExperimentRequest(RequestBody):
     """A new experiment; the first arm is what the others are compared with."""
 
     name: ShortName
@@ -32,7 +32,7 @@ class ExperimentRequest(Asked):
     planned: int = Field(PLANNED, ge=1, le=10**12, description="lists for which the intervals are narrowest")
 
 
-class RampRequest(Asked):
+class RampRequest(RequestBody):
     """A new share of users."""
 
     ramp: Share
@@ -130,6 +130,7 @@ class SlateOut(BaseModel):
     """A reason of a list; a list without reasons has one place without an explanation."""
 
     item: str
+    title: str | None = Field(description="of the item; none where no title is known")
     explanation: str | None
     text: str | None = Field(description="none where no model in service knows the explanation")
     propensity: float

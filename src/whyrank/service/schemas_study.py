@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, model_validator
 
-from whyrank.service.schemas import Asked, Id, Polarity, Share, Text
+from whyrank.service.schemas import Id, Polarity, RequestBody, Share, Text
 
 
-class Event(Asked):
+class Event(RequestBody):
     """Something a user did with a reason."""
 
     event: Literal["shown", "clicked", "dismissed", "helpful", "converted"]
@@ -32,7 +32,7 @@ class Event(Asked):
         return self
 
 
-class FeedbackRequest(Asked):
+class FeedbackRequest(RequestBody):
     """Up to 1,000 events."""
 
     events: list[Event] = Field(min_length=1, max_length=1000)
@@ -62,7 +62,7 @@ class FeedbackAnswer(BaseModel):
     models: list[FeedbackCount]
 
 
-class StudyRequest(Asked):
+class StudyRequest(RequestBody):
     """A blind study of two models."""
 
     a: Id = Field(description="a model's id")
@@ -125,7 +125,7 @@ class StudyAnswer(StudyHead):
     participants: list[ParticipantOut]
 
 
-class MoreParticipants(Asked):
+class MoreParticipants(RequestBody):
     """How many more links."""
 
     count: int = Field(ge=1, le=1000)
@@ -194,7 +194,7 @@ class TakeView(BaseModel):
     cases: list[CaseView]
 
 
-class TakeRequest(Asked):
+class TakeRequest(RequestBody):
     """A participant's choice."""
 
     case: int = Field(ge=1, le=1000)

@@ -22,9 +22,9 @@ from whyrank.ranking.explain import explain
 from whyrank.ranking.form import given_mu
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank_items
-from whyrank.ranking.reasons import reasons
 from whyrank.ranking.words import word_rows
-from whyrank.service.report import Report, report_files, shown_report
+from whyrank.service.reason_documents import ReasonDocuments
+from whyrank.service.report import ModelReport, report_files, shown_report
 from whyrank.service.settings import free_name
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
@@ -40,7 +40,7 @@ class Loaded:
     id: str
     folder: Path
     model: Model
-    report: Report | None
+    report: ModelReport | None
     stamp: Stamp
     titles: pl.Series | None  # by item number
     aspects: pl.Series | None  # by explanation number
@@ -56,6 +56,11 @@ class Loaded:
         """By explanation number; None when neither ratings nor words tell."""
         catalog = self.model.catalog_
         return None if catalog.sentiment_source is None else catalog.sentiment
+
+    def title(self, item: str) -> str | None:
+        """An item's title by its id, where both are known."""
+        number = int(self.model.catalog_.items.numbers([item], missing="negative")[0])
+        return None if self.titles is None or number < 0 else self.titles[number]
 
     @cached_property
     def words(self) -> CSR:
@@ -78,29 +83,33 @@ class Loaded:
         ]
         return [float(sum(query[place] @ mean[place] for place in columns)) for query in queries]
 
+    @cached_property
+    def documents(self) -> ReasonDocuments:
+        """The JSON of reasons."""
+        return ReasonDocuments(self.model.catalog_, self._rounded)
+
     def sentiments(self, explanations: NDArray[np.int32]) -> list[float | None]:
         """Sentiments of explanations by number, to two digits."""
         return [None] * len(explanations) if self._rounded is None else self._rounded[explanations].tolist()
+
+    @cached_property
+    def _rounded(self) -> NDArray[np.float64] | None:
+        return None if self.sentiment is None else self.sentiment.astype(np.float64).round(2)
 
     @cached_property
     def digest(self) -> str:
         """What the log calls this model."""
         return self.model.digest()
 
-    @cached_property
-    def _rounded(self) -> NDArray[np.float64] | None:
-        return None if self.sentiment is None else self.sentiment.astype(np.float64).round(2)
-
     def warm(self) -> None:
         """Do now what the first requests would wait for: prepare the search, load compiled kernels."""
         zero = np.zeros(1, np.int32)
         self.model.search()
         assert self.digest
-        assert self._rounded is None or len(self._rounded)
         pair = [(self.model.catalog_.users.ids[0], self.model.catalog_.items.ids[0])]
         against, mu = Options(polarity="negative"), Options(mu=self.mu)
         for options in (Options(), against, mu, Options.plain(), Options.plain(specificity=0.1)):
-            reasons(explain(self.model, pair, options, 1, threads=1))
+            self.documents.lists(explain(self.model, pair, options, 1, threads=1))
         if self.model.ranks_items:
             rank_items(self.model, zero, 1, 1)
 
@@ -210,6 +219,8 @@ class Shelf:
             _aligned(catalog.explanations.ids, self._aspects, "id", "aspect") if self._aspects is not None else named,
             self.groups,
         )
+        for pair in [] if loaded.report is None else loaded.report.missed:
+            pair.title = loaded.title(pair.item)
         loaded.warm()
         return loaded
 

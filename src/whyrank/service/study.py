@@ -10,7 +10,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from whyrank.errors import ParameterError
-from whyrank.online.store import Store, now
+from whyrank.online.store import NotInStore, Store, now
 from whyrank.online.tables import cases, participants, studies, study_answers
 from whyrank.service.study_cases import Case
 
@@ -28,7 +28,7 @@ class AlreadyAnswered(Exception):  # noqa: N818 - not a failure: the first answe
         self.side = side
 
 
-class NoSuchStudy(ParameterError):  # noqa: N818
+class NoSuchStudy(NotInStore):
     """No study has this id, or no participant this token."""
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import polars as pl
 
-from whyrank.online.working import Shown, ordered, working
+from whyrank.online.working import ShownReasons, ordered, working
 from whyrank.service.shelf import Loaded
 
 NAMES = {"served": pl.String, "explanation": pl.String, "text": pl.String, "aspect": pl.String, "model": pl.String}
 
 
 def described(
-    shown: Shown,
+    shown: ShownReasons,
     models: Mapping[str, Loaded],
     by: str,
     order: str,
@@ -71,10 +71,12 @@ def names(pairs: Iterable[tuple[str, str]], models: Mapping[str, Loaded]) -> pl.
 
 
 def with_texts(lists: list[dict[str, Any]], models: Mapping[str, Loaded]) -> list[dict[str, Any]]:
-    """Logged lists with the texts of their reasons."""
+    """Logged lists with the texts of their reasons and the titles of their items."""
     pairs = {(each["served"], one["explanation"]) for each in lists for one in each["slate"] if one["explanation"]}
     texts = {(served, id_): text for served, id_, text, *_ in names(sorted(pairs), models).iter_rows()}
     for each in lists:
+        loaded = models.get(each["served"])
         for one in each["slate"]:
             one["text"] = texts.get((each["served"], one["explanation"]))
+            one["title"] = None if loaded is None else loaded.title(one["item"])
     return lists

@@ -56,10 +56,20 @@ def simulate(
 ) -> Triplets:
     """Simulate a data set whose counts are exactly as asked for.
 
-    Presets are `small` and, with the counts of the paper's Table 2, `amazon`, `tripadvisor` and `yelp`. Any
-    count can be set; `records` and `triplets` otherwise keep the preset's ratios per user and per record.
-    Users and items prefer aspects ("breakfast", "wifi"), an explanation praises or blames one aspect,
-    popularity is long-tailed, and ratings agree with the sentiment. The same seed gives the same data.
+    Users and items prefer aspects ("breakfast", "wifi"), an explanation praises or blames one aspect, popularity is
+    long-tailed, and ratings agree with the sentiment. The same seed gives the same data.
+
+    Args:
+        preset: "small" or, with the counts of the paper's Table 2, "amazon", "tripadvisor" or "yelp".
+        users: How many users; the preset's number unless given.
+        items: How many items.
+        explanations: How many explanations.
+        records: How many records; by default as many per user as in the preset.
+        triplets: How many triplets; by default as many per record as in the preset.
+        seed: Every random choice comes from it.
+
+    Returns:
+        The triplets.
 
     Examples:
         >>> simulate("small", users=100, records=500)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from whyrank.kernels.rng import key_of
 from whyrank.thread_pool import ThreadPool
-from whyrank.training.passes import BlockOfPositives, Counts, Lanes, Pass
+from whyrank.training.passes import BlockOfPositives, Counts, Pass, RowLayout
 from whyrank.training.settings import FactorSettings
 from whyrank.training.shards import ROWS, Partition, RowShard, default_shards, row_shards, sorted_blocks
 from whyrank.training.storage import Storage
@@ -90,7 +90,7 @@ class BlockSolver:
         blocks = self.threads.run([partial(sorted_blocks, own, columns, seed, epoch) for own in rows])
         pools = [columns[-1].pool(shard) for shard in range(self.shards)]
         tables = [self.storage.whole(name) for name in one.tables]
-        lanes = Lanes(
+        lanes = RowLayout(
             self.storage.masks(any(self.storage.tables[n].bias for n in one.bias_tables)), self.storage.blocks
         )
         rates = one.rates(self.passes, self.settings, epoch)

@@ -91,7 +91,9 @@ class Pass(Protocol):
     @property
     def kind(self) -> int: ...
     def rates(self, passes: Sequence[Pass], settings: FactorSettings, epoch: int) -> tuple[np.float32, ...]: ...
-    def update(self, tables: Sequence[Floats], block: BlockOfPositives, lanes: Lanes, rates: Any, key: Any) -> Counts:
+    def update(
+        self, tables: Sequence[Floats], block: BlockOfPositives, lanes: RowLayout, rates: Any, key: Any
+    ) -> Counts:
         """Learn from the positives of a block, in place."""
         ...
 
@@ -117,7 +119,7 @@ class BlockOfPositives:
 
 
 @dataclass(frozen=True)
-class Lanes:
+class RowLayout:
     """How rows lie in vectors: `masks` has ones where the factors are, and a one where a bias is that takes part."""
 
     masks: Floats
@@ -178,7 +180,9 @@ class PairwisePass:
         bias = settings.decay(epoch, sum(self.columns in one.bias_tables for one in passes))
         return Rates(settings.step(epoch, self.weight), row, positive, bias, settings.decay(epoch))
 
-    def update(self, tables: Sequence[Floats], block: BlockOfPositives, lanes: Lanes, rates: Any, key: Any) -> Counts:
+    def update(
+        self, tables: Sequence[Floats], block: BlockOfPositives, lanes: RowLayout, rates: Any, key: Any
+    ) -> Counts:
         return pairwise_task(
             tables[0], tables[1], block.rows, block.columns, block.pool, block.here, block.known, lanes.masks,
             lanes.blocks, Rates(*rates), np.uint64(key),
@@ -265,7 +269,9 @@ class TriplePass:
         user, item, positive = (settings.decay(epoch, sharing(passes, name)) for name in self.tables[:3])
         return TripleRates(settings.step(epoch, self.weight), user, item, positive, settings.decay(epoch))
 
-    def update(self, tables: Sequence[Floats], block: BlockOfPositives, lanes: Lanes, rates: Any, key: Any) -> Counts:
+    def update(
+        self, tables: Sequence[Floats], block: BlockOfPositives, lanes: RowLayout, rates: Any, key: Any
+    ) -> Counts:
         users, items, by_user = tables[:3]
         return triple_task(
             users, items, by_user, tables[-1], self.form == "cd", block.columns, block.entries, block.pool, block.here,

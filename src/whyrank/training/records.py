@@ -18,7 +18,7 @@ Ints = NDArray[np.int32]
 ALL = 1 << 62  # longer than any profile
 
 
-class Lists(NamedTuple):
+class RecordLists(NamedTuple):
     """What some records say (record k: targets[indptr[k]] ...), and the entries of their sides as kernels take them."""
 
     indptr: NDArray[np.int64]
@@ -27,12 +27,12 @@ class Lists(NamedTuple):
     counts: Floats
     places: NDArray[np.int64]
 
-    def cut(self, first: int, end: int) -> Lists:
+    def cut(self, first: int, end: int) -> RecordLists:
         """Of the records first ... end - 1."""
         indptr, places = self.indptr[first : end + 1], self.places[2 * first : 2 * end + 1]
         inside = slice(places[0], places[-1])
         targets = self.targets[indptr[0] : indptr[-1]]
-        return Lists(indptr - indptr[0], targets, self.numbers[inside], self.counts[inside], places - places[0])
+        return RecordLists(indptr - indptr[0], targets, self.numbers[inside], self.counts[inside], places - places[0])
 
 
 class Source(Protocol):
@@ -42,7 +42,7 @@ class Source(Protocol):
     def records(self) -> int: ...
     @property
     def entries(self) -> int: ...
-    def lists(self, order: NDArray[np.int64], batch: int) -> Iterator[Lists]:
+    def lists(self, order: NDArray[np.int64], batch: int) -> Iterator[RecordLists]:
         """The records in an order; each piece has whole batches but for the last one."""
         ...
 
@@ -96,13 +96,13 @@ class RecordsInMemory:
     def entries(self) -> int:
         return len(self.targets.indices)
 
-    def lists(self, order: NDArray[np.int64], batch: int) -> Iterator[Lists]:
+    def lists(self, order: NDArray[np.int64], batch: int) -> Iterator[RecordLists]:
         return (self.of(order[start : start + batch]) for start in range(0, len(order), batch))
 
-    def of(self, records: NDArray[np.int64]) -> Lists:
+    def of(self, records: NDArray[np.int64]) -> RecordLists:
         said = self.targets.take(records)
         numbers, counts, places = side_lists(records, self.sides, True, self.longest, self.recency)
-        return Lists(said.indptr, said.indices, numbers, counts, places)
+        return RecordLists(said.indptr, said.indices, numbers, counts, places)
 
 
 def side_lists(

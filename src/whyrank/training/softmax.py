@@ -20,9 +20,9 @@ from whyrank.kernels import profile as kernels
 from whyrank.kernels.item_softmax import item_softmax_step
 from whyrank.thread_pool import ThreadPool
 from whyrank.training.checkpoint import Arrays, part_of, set_arrays
-from whyrank.training.records import Lists, Source
+from whyrank.training.records import RecordLists, Source
 from whyrank.training.team import Team, share_of
-from whyrank.training.vectors import NO_FAR, EntryWords, Floats, Grouped, Ints, Learned, RowWork, Vectors, share_rows
+from whyrank.training.vectors import NO_FAR, AdamTable, EntryWords, Floats, Grouped, Ints, RowWork, Vectors, share_rows
 
 FULL = 3000  # pools up to this size are summed whole; larger ones by a weighted sample, one for every batch
 # A batch is cut into so many parts, whatever the number of threads, and so many records each if it has enough.
@@ -63,7 +63,7 @@ class SoftmaxSettings:
 class SoftmaxBatch(NamedTuple):
     """Some records, the weights of what stands in their profiles, and the gradients of both sides by profiles."""
 
-    lists: Lists
+    lists: RecordLists
     weights: Floats
     sides: tuple[Grouped, Grouped]
 
@@ -107,7 +107,7 @@ class SoftmaxTraining:
             Vectors(size, width, words, self.rng)
             for size, width, words in zip(task.inputs, widths, task.input_words, strict=True)
         ]
-        self.bias = Learned(self.log_share.astype(np.float32)[:, None].copy())
+        self.bias = AdamTable(self.log_share.astype(np.float32)[:, None].copy())
         self.theta_moments = np.zeros((2, 6))
         weight = (task.popularity + 1.0) ** 0.75
         self.chance = weight / weight.sum()
@@ -168,10 +168,10 @@ class SoftmaxTraining:
         for name, part in self._parts().items():
             part.restore(part_of(arrays, name))
 
-    def _parts(self) -> dict[str, Vectors | Learned]:
+    def _parts(self) -> dict[str, Vectors | AdamTable]:
         return {"keys": self.keys, "first": self.inputs[0], "second": self.inputs[1], "bias": self.bias}
 
-    def _batches(self, pieces: Iterator[Lists]) -> Iterator[SoftmaxBatch]:
+    def _batches(self, pieces: Iterator[RecordLists]) -> Iterator[SoftmaxBatch]:
         """Batches with all that does not depend on what is learned."""
         size = self.settings.batch
         for lists in pieces:
@@ -181,7 +181,7 @@ class SoftmaxTraining:
                 first, second = (self._side(batch, weights, side) for side in (0, 1))
                 yield SoftmaxBatch(batch, weights, (first, second))
 
-    def _side(self, batch: Lists, weights: Floats, side: int) -> Grouped:
+    def _side(self, batch: RecordLists, weights: Floats, side: int) -> Grouped:
         numbers, by, records = kernels.side_entries(batch.numbers, weights, batch.places, side)
         return Grouped.of(numbers, records, by, self.inputs[side].room)
 
@@ -263,7 +263,7 @@ class SoftmaxTraining:
                 count += piece.size
         return np.concatenate(every)
 
-    def _by_score(self, lists: Lists, drawn: Ints) -> Grouped:
+    def _by_score(self, lists: RecordLists, drawn: Ints) -> Grouped:
         """The gradient of keys: by scores of profiles' entries (filled in later), of targets, and of what was drawn."""
         records = len(lists.indptr) - 1
         dense = records + np.arange(len(drawn), dtype=np.int32)

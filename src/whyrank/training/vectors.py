@@ -61,10 +61,10 @@ class Vectors:
     """A table of vectors, an entry's being its own plus those of its words, under Adam on touched rows."""
 
     def __init__(self, rows: int, width: int, words: EntryWords | None, rng: np.random.Generator) -> None:
-        self.own, self.room, self.word = Learned(_start(rng, rows, width)), np.zeros(rows, np.int32), None
+        self.own, self.room, self.word = AdamTable(_start(rng, rows, width)), np.zeros(rows, np.int32), None
         self.value = self.own.x
         if words is not None:
-            self.word, self.word_grads = Learned(_start(rng, words.count, width)), _zeros(words.count, width)
+            self.word, self.word_grads = AdamTable(_start(rng, words.count, width)), _zeros(words.count, width)
             self.value = _zeros(rows, width)
             self.words = (words.rows.indptr, words.rows.indices, words.weights)
 
@@ -106,7 +106,7 @@ class Vectors:
         set_arrays(self.state(), arrays)
 
 
-class Learned:
+class AdamTable:
     """Numbers to learn with the moments of their gradients; `totals` are the last gradients of touched rows."""
 
     def __init__(self, start: Floats) -> None:
