@@ -26,12 +26,13 @@ settings.register_profile(
 settings.load_profile("quick")
 
 
-# Begun first, so that no process is left alone with one of them.
-SLOW = ("test_faults", "test_ray", "test_kill", "test_docs", "test_page")
+# Begun first, the longest of them first of all, so that no process is left alone with one of them.
+SLOW = ("test_ray", "test_service_process", "test_page", "test_faults", "test_experiments", "test_cluster", "test_docs")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.stem not in SLOW)
+    order = {name: place for place, name in enumerate(SLOW)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(SLOW)))
 
 
 @pytest.fixture(scope="session")

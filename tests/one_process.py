@@ -24,13 +24,12 @@ class OneProcess(Cluster):
     def machines(self, cpus: int = 1) -> list[Machine]:
         return [Machine(str(number), "127.0.0.1", 2) for number in range(self.count) if cpus <= 2]
 
-    def submit(self, function: Callable[..., Any], *arguments: Any, cpus: float = 1) -> Any:
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         self.tasks.append(function.__name__)
         return function(*arguments)
 
     def submit_many(self, returns: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        found = self.submit(function, *arguments)
-        return [found] if returns == 1 else list(found)
+        return list(self.submit(function, *arguments))
 
     def on_each(self, function: Callable[..., Any], *arguments: Any) -> list[tuple[Machine, Any]]:
         return [(machine, function(*arguments)) for machine in self.machines()]

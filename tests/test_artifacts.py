@@ -31,6 +31,22 @@ def test_a_manifest_says_where_a_model_comes_from(folder: Path, split: Split) ->
     assert all(len(checksum) == 64 for checksum in manifest["files"].values())
 
 
+def test_a_model_and_what_was_measured_of_it_appear_in_one_step(
+    folder: Path, split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(aside: Path, path: Path) -> None:
+        raise KeyboardInterrupt
+
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    model, report = BPER(epochs=1).fit(split.train), {"training": [{"epoch": 1, "loss": 0.5}]}
+    with monkeypatch.context() as patch:
+        patch.setattr("whyrank.atomic._swap_in", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            model.save(folder, report)
+    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+    assert read_report(model.save(folder, report) / REPORT) == report
+
+
 def test_arrays_are_memory_mapped(folder: Path) -> None:
     popularity = load(folder).catalog_.popularity
     base = popularity

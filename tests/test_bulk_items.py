@@ -17,7 +17,7 @@ from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
 from whyrank.models import BPER, BPERJ
 from whyrank.ranking import bulk
-from whyrank.ranking.bulk import Shown, recommend_file
+from whyrank.ranking.bulk import BulkColumns, recommend_file
 from whyrank.ranking.options import Options
 from whyrank.ranking.search import Search
 
@@ -130,7 +130,7 @@ def test_somebody_who_knows_every_item_has_a_row_that_says_so(split: Split, tmp_
 
 def test_titles_and_sentences_are_written_if_asked_for(model: BPERJ, tmp_path: Path) -> None:
     titles = pl.DataFrame({"item": model.catalog_.items.ids[:20], "title": [f"Hotel {k}" for k in range(20)]})
-    recommend_file(model, "all", tmp_path / "items.parquet", 2, 1, shown=Shown(sentences=False, titles=titles))
+    recommend_file(model, "all", tmp_path / "items.parquet", 2, 1, shown=BulkColumns(sentences=False, titles=titles))
     found = pl.read_parquet(tmp_path / "items.parquet")
     assert "sentence" not in found.columns
     assert found.columns[:4] == ["user", "item_rank", "item", "title"]

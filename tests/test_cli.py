@@ -12,9 +12,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from whyrank import atomic
 from whyrank.cli import main
 from whyrank.data import Split, Triplets, read_split, write
-from whyrank.models import Profile, load
+from whyrank.models import Profile, load, model_class
 from whyrank.service.report import shown_report
 
 Call = Callable[..., tuple[int, str, str]]
@@ -192,18 +193,46 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
     assert not (tmp_path / "out").exists()
 
 
-def test_help_of_every_command_has_an_example(call: Call) -> None:
+def test_help_of_every_command_has_an_example_and_no_types_of_python(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from whyrank.cli import commands
     from whyrank.cli.app import app
 
     assert commands  # importing them has registered them
     names = [command.name for command in app.registered_commands]
-    names += [group.name for group in app.registered_groups if group.name]
+    groups = [(group.name, group.typer_instance) for group in app.registered_groups if group.name]
+    names += [name for name, _ in groups]
     assert {"demo", "mine", "describe", "simulate", "split", "fit", "evaluate", "compare", "explain"} <= set(names)
-    for name in names:
-        code, out, _ = call(name, "--help")
+    monkeypatch.setenv("COLUMNS", "80")
+    inner = [(name, each.name) for name, group in groups if group for each in group.registered_commands]
+    for name in [*((name,) for name in names), *inner]:
+        code, out, _ = call(*name, "--help")
         assert code == 0
         assert "xample" in out, name
+        assert not re.search(r"<\w+|list\[|Path\b|x[<>]=", out), name
+        assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("fit", "--config", "FILE"),
+        ("fit", "--output", "FOLDER"),
+        ("convert", "--output", "PATH"),
+        ("fit", "--set", "NAME=VALUE"),
+        ("explain", "--user", "ID"),
+        ("explain", "--diversity", "NUMBER"),
+        ("serve", "--port", "0-65535"),
+        ("recommend", "--users", "FILE|all"),
+        ("estimate", "--until", "TIME"),
+        ("serve", "models...", "FOLDER"),
+        ("study create", "-n", "1-20"),
+    ],
+)
+def test_help_names_values_in_plain_words(call: Call, name: str, option: str, value: str) -> None:
+    _, out, _ = call(*name.split(), "--help")
+    assert re.search(rf"{re.escape(option)} +(-\w +)?{re.escape(value)} ", out)
 
 
 def test_a_config_file_sets_a_model_and_set_overrides_it(call: Call, folder: Path, tmp_path: Path) -> None:
@@ -222,7 +251,7 @@ def test_an_interrupted_fit_resumes_to_the_same_bits(
     call("fit", folder / "split", *settings, "-o", tmp_path / "whole")
     from whyrank.models.base import Model
 
-    monkeypatch.setattr(Model, "save", lambda self, path: (_ for _ in ()).throw(KeyboardInterrupt()))
+    monkeypatch.setattr(Model, "save", lambda self, path, report: (_ for _ in ()).throw(KeyboardInterrupt()))
     code, _, err = call("fit", folder / "split", *settings, "-o", tmp_path / "later")
     assert (code, "interrupted; the same command with --resume goes on" in err) == (130, True)
     assert (tmp_path / ".later.checkpoint").exists()
@@ -255,9 +284,11 @@ def test_the_data_reader_takes_a_mined_split_or_plain_folder(folder: Path) -> No
 
 def test_the_doctor_looks_at_versions_caches_and_bits(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whyrank.cli.doctor.EPOCHS", 1)
-    code, out, _ = call("doctor", "--json")
+    monkeypatch.setattr("whyrank.models.MODELS", {name: model_class(name) for name in ("pop", "bper")})
+    code, out, _ = call("doctor", "--compile", "--json")
     facts = json.loads(out)
     assert code == 0
+    assert facts["compiled"].startswith("in ")
     assert facts["deterministic"] is True
     assert facts["versions"]["numpy"]
     assert {"msgspec", "uvloop"} <= set(facts["versions"])
@@ -375,6 +406,20 @@ def test_the_training_curve_of_a_joint_fit_is_a_line_for_each_task(call: Call, f
         losses = [loss for _, loss in curve]
         assert len(losses) > 1
         assert losses == sorted(losses, reverse=True)
+
+
+def test_a_fit_that_is_killed_while_it_writes_leaves_no_model_without_its_curve(
+    call: Call, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, swap = [], atomic._swap_in
+
+    def look(aside: Path, path: Path) -> Path | None:
+        seen.append((path.name, (aside / "metrics.json").is_file()))
+        return swap(aside, path)
+
+    monkeypatch.setattr(atomic, "_swap_in", look)
+    call("fit", folder / "split", "--model", "bper", "--set", "epochs=2", "-o", tmp_path / "model")
+    assert seen == [("model", True)]
 
 
 def test_a_configuration_for_another_model_is_refused(call: Call, folder: Path, tmp_path: Path) -> None:

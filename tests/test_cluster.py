@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
-from contextlib import nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,15 +23,19 @@ import polars as pl
 import pytest
 
 from one_process import OneProcess, model_arrays, reviews_in_files
+from whyrank import artifacts, atomic
+from whyrank.artifacts import REPORT, read_report
 from whyrank.cli import main
 from whyrank.cluster.dataset import Dataset
+from whyrank.cluster.export import has_times, times_part
 from whyrank.cluster.fit import fit, job_of, put_data
 from whyrank.cluster.ingest import ingest
-from whyrank.cluster.peers import Peers
-from whyrank.cluster.plan import DataSizes, plan_fit
+from whyrank.cluster.peers import HELLO, LIVELY, Peers, _fill
+from whyrank.cluster.plan import PlannedSizes, plan_fit
 from whyrank.cluster.session import Lost, Machine, connect
+from whyrank.cluster.shard_worker import ClusterState
 from whyrank.cluster.statements import mine_statement_files
-from whyrank.cluster.store import Store
+from whyrank.cluster.store import StateStore
 from whyrank.cluster.training import ClusterTrainer, owners_of
 from whyrank.data import Split, Triplets, read
 from whyrank.errors import ArtifactError, ClusterError
@@ -61,7 +69,7 @@ from whyrank.version import __version__
 @pytest.mark.parametrize("where", ["folder", "memory://whyrank-test"])
 def test_a_store_gives_back_what_was_put_into_it(tmp_path: Path, where: str) -> None:
     pytest.importorskip("fsspec")
-    store = Store.at(tmp_path / "folder" if where == "folder" else where)
+    store = StateStore.at(tmp_path / "folder" if where == "folder" else where)
     arrays = {"a": np.arange(6, dtype=np.int64).reshape(2, 3), "b": np.empty((0, 3), np.float32)}
     store.write("state-1/x", arrays)
     found = store.read("state-1/x")
@@ -81,8 +89,41 @@ def test_a_store_gives_back_what_was_put_into_it(tmp_path: Path, where: str) -> 
     store.remove()
 
 
+def test_a_store_is_removed_by_nobody_who_has_lost_it(tmp_path: Path) -> None:
+    store = StateStore.at(tmp_path / "store")
+    old = store.claimed()
+    old.within("whole").write_document("x", {})
+    new = store.claimed()
+    for each in (old, old.within("whole")):
+        with pytest.raises(ClusterError, match="another run has taken over"):
+            each.remove()
+    assert (tmp_path / "store" / "whole" / "x.json").is_file()
+    new.remove()
+    assert not (tmp_path / "store").exists()
+    with pytest.raises(ClusterError, match=r"store/claim\.json: is missing"):
+        new.write_document("x", {})
+    assert not (tmp_path / "store").exists()
+
+
+def test_the_claim_is_looked_at_last_before_a_file_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, sync = StateStore.at(tmp_path / "store"), atomic._sync
+    old, slept = store.claimed(), list[Path]()
+    old.write_document("x", {"by": "old"})
+
+    def slow(file: Path) -> None:  # while a given-up worker's disk is slow the run begins again
+        sync(file)
+        if not slept:
+            slept.append(file)
+            store.claimed().write_document("x", {"by": "new"})
+
+    monkeypatch.setattr(atomic, "_sync", slow)
+    with pytest.raises(ClusterError, match="another run has taken over"):
+        old.write_document("x", {"by": "old again"})
+    assert store.read_document("x") == {"by": "new"}
+
+
 def test_a_plan_grows_with_the_data_and_names_what_takes_longest() -> None:
-    small, large = DataSizes(1000, 100, 100, 10_000, 20_000), DataSizes(10**8, 10**7, 10**6, 5 * 10**9, 10**10)
+    small, large = PlannedSizes(1000, 100, 100, 10_000, 20_000), PlannedSizes(10**8, 10**7, 10**6, 5 * 10**9, 10**10)
     plans = [plan_fit(BPER(shards=64), size, machines=32, cores=16) for size in (small, large)]
     assert plans[0].epoch_seconds < plans[1].epoch_seconds
     assert (plans[0].bottleneck, plans[1].bottleneck) == ("the driver's call", "updates")
@@ -110,7 +151,7 @@ def test_a_plan_says_what_a_small_run_needs(model: FactorModel) -> None:
 @pytest.mark.parametrize("kind", [BPER, BPERJ, PITF, CDJ])
 def test_a_plan_says_how_many_bytes_are_moved(data: Triplets, tmp_path: Path, kind: type[FactorModel]) -> None:
     model = kind(factors=5, shards=4, epochs=5)
-    parts = put_data(data, Store.at(tmp_path / "store"))
+    parts = put_data(data, StateStore.at(tmp_path / "store"))
     trainer = ClusterTrainer(OneProcess(machines=3), job_of(model, parts), Run())
     moved = []
     for _ in range(5):
@@ -123,7 +164,7 @@ def test_a_plan_says_how_many_bytes_are_moved(data: Triplets, tmp_path: Path, ki
 
 @pytest.mark.parametrize("kind", MODELS.values())
 def test_every_model_has_a_plan_that_says_what_limits_it(data: Triplets, kind: type[Model]) -> None:
-    size = DataSizes.of(data)
+    size = PlannedSizes.of(data)
     plans = [plan_fit(kind(), each, 2, 2) for each in (size, grown(size, 100), grown(size, 10_000))]
     assert 0 < plans[0].here_seconds < plans[1].here_seconds < plans[2].here_seconds
     assert plans[0].here_bytes < plans[1].here_bytes < plans[2].here_bytes
@@ -145,13 +186,13 @@ def test_the_command_plans_the_default_model(
     assert "Ray, 3 machines of 2 cores: " in printed
 
 
-def grown(size: DataSizes, times: int) -> DataSizes:
+def grown(size: PlannedSizes, times: int) -> PlannedSizes:
     counts = (size.users, size.items, size.explanations, size.records, size.triplets)
-    return DataSizes(*(count * times for count in counts), size.profile, (size.shared or 0) * times)
+    return PlannedSizes(*(count * times for count in counts), size.profile, (size.shared or 0) * times)
 
 
 def test_a_plan_follows_what_a_model_is_set_to() -> None:
-    size = DataSizes(10**5, 10**4, 10**4, 10**6, 2 * 10**6)
+    size = PlannedSizes(10**5, 10**4, 10**4, 10**6, 2 * 10**6)
     longer = {
         BPERPlus(features=np.zeros(1)): BPERPlus(),
         BPERPlus(): BPERPlus(start="bper"),
@@ -183,7 +224,7 @@ def test_the_engine_learns_on_several_machines_what_it_learns_here(
     chosen: dict[str, Any] = {"factors": 5, "epochs": 2, "shards": 3, "learning_rate": 0.05} | settings
     here, there = Losses(), Losses()
     mine = model_arrays(kind(**chosen).fit(data, run=Run(monitors=(here,))).save(tmp_path / "here"))
-    parts = put_data(data, Store.at(tmp_path / "store"))
+    parts = put_data(data, StateStore.at(tmp_path / "store"))
     made = fit(OneProcess(machines), kind(**chosen), parts, tmp_path / "there", Run(monitors=(there,)))
     assert model_arrays(made) == mine
     assert there.losses == here.losses
@@ -198,14 +239,14 @@ def test_pairs_with_several_records_are_learned_as_they_are_here(
     settings = {"factors": 5, "epochs": 2, "shards": 3, "learning_rate": 0.05}
     here, there = Losses(), Losses()
     mine = model_arrays(kind(**settings).fit(repeated, run=Run(monitors=(here,))).save(tmp_path / "here"))
-    parts = put_data(repeated, Store.at(tmp_path / "store"))
+    parts = put_data(repeated, StateStore.at(tmp_path / "store"))
     made = fit(OneProcess(machines=3), kind(**settings), parts, tmp_path / "there", Run(monitors=(there,)))
     assert model_arrays(made) == mine
     assert there.losses == here.losses
 
 
 def test_fewer_epochs_than_are_in_the_store_are_refused(data: Triplets, tmp_path: Path) -> None:
-    parts = put_data(data, Store.at(tmp_path / "store"))
+    parts = put_data(data, StateStore.at(tmp_path / "store"))
     fit(OneProcess(), BPER(factors=4, epochs=3), parts, tmp_path / "there")
     with pytest.raises(ArtifactError, match="holds 3 epochs and only 2 are asked for"):
         fit(OneProcess(), BPER(factors=4, epochs=2), parts, tmp_path / "there", Run(resume=True))
@@ -238,7 +279,7 @@ def test_a_monitor_stops_every_kind_of_training(
 ) -> None:
     cluster = OneProcess()
     monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
-    parts = put_data(data, Store.at(tmp_path / "store"))
+    parts = put_data(data, StateStore.at(tmp_path / "store"))
     flagship = {"factors": 4, "epochs": 4, "item_epochs": 5}
     expected = {
         "bper": {"loss": 2, "item_loss": 0},
@@ -282,21 +323,22 @@ FLAGSHIP = {"factors": 4, "epochs": 2, "item_epochs": 2}
 
 
 # Summed whole, and by a sample; raced over all records, and over a quarter, so that only the winner ends its epoch.
-@pytest.mark.parametrize(("pool", "raced"), [(120, 4000), (3500, 4000), (3500, 1)])
+@pytest.mark.parametrize(("pool", "raced"), [(120, 4000), (700, 4000), (700, 1)])
 def test_the_flagship_learns_the_same_bits_from_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: int, raced: int
 ) -> None:
-    data = simulate("small", users=300, items=80, explanations=pool, records=2500, triplets=4000, seed=0)
+    data = simulate("small", users=200, items=80, explanations=pool, records=1500, triplets=2400, seed=0)
     data = data.take(np.random.default_rng(1).permutation(data.records))  # records need not lie user by user
     cluster, store, here, there, again = (
         OneProcess(machines=3),
-        Store.at(tmp_path / "store"),
+        StateStore.at(tmp_path / "store"),
         Losses(),
         Losses(),
         Losses(),
     )
     monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
     monkeypatch.setattr("whyrank.models.profile.COMPARED", raced)
+    monkeypatch.setattr("whyrank.training.softmax.FULL", 600)
     for name, cap in (("ITEMS_SEEN", 5), ("SAID", 20)):
         monkeypatch.setattr(f"whyrank.models.profile_records.{name}", cap)
     mine = model_arrays(ProfileJ(**FLAGSHIP).fit(data, run=Run(monitors=(here,))).save(tmp_path / "here"))
@@ -308,6 +350,8 @@ def test_the_flagship_learns_the_same_bits_from_parts(
     )  # the end of every training, and what was learned
     manifest = store.read_document("profile/manifest")  # as a killed driver would have left it
     assert manifest is not None
+    start = (store.read_document("claim") or {})["start"]  # workers that are given up write under other names
+    assert all(stage["name"].endswith(f"-{start}") for stage in manifest["stages"].values())
     reasons = len(here.losses) - sum(manifest["stages"].pop(name)["done"] for name in ("items", "items-again"))
     store.write_document("profile/manifest", manifest)
     resumed = Run(resume=True, monitors=(again,))
@@ -324,6 +368,7 @@ def test_a_split_folder_is_learned_from_as_it_is_here(
     cluster = OneProcess()
     monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
     monkeypatch.setattr("whyrank.cluster.session.connect", lambda address: nullcontext(cluster))
+    monkeypatch.delattr("whyrank.artifacts.add_report")  # the curve comes with the model, in one step
     data.split(seed=1).write(tmp_path / "split")
     settings = [part for name, value in values(model).items() for part in ("--set", f"{name}={value}")]
     for name, how in (("here", []), ("there", ["--ray", "local"])):
@@ -331,10 +376,75 @@ def test_a_split_folder_is_learned_from_as_it_is_here(
             main(["fit", str(tmp_path / "split"), "--model", model.id, *settings, *how, "-o", str(tmp_path / name)])
         assert ended.value.code == 0
     assert model_arrays(tmp_path / "there") == model_arrays(tmp_path / "here")
+    here, there = (read_report(tmp_path / name / REPORT) for name in ("here", "there"))
+    assert here == there
+    assert here["training"]
+
+
+def test_a_model_is_not_made_of_data_that_another_run_has_replaced(
+    data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, place = OneProcess(), StateStore.at(tmp_path / "store")
+    other, save = replace(data, record_item=data.record_item[::-1].copy()), artifacts.save
+    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+
+    def late(*arguments: Any) -> Path:  # parts are read while the model is written
+        put_data(other, place)
+        return save(*arguments)
+
+    monkeypatch.setattr(artifacts, "save", late)
+    for model in (BPER(factors=4, epochs=1, shards=1), Profile(factors=4, epochs=1)):
+        with pytest.raises(ClusterError, match="another run has taken over"):
+            fit(cluster, model, put_data(data, place), tmp_path / "there")
+        assert not (tmp_path / "there").exists()
+
+
+def test_outputs_of_one_name_do_not_share_a_store_and_it_is_claimed_before_data_is_written(
+    data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = list[StateStore]()
+
+    def seen(triplets: Triplets, store: StateStore) -> Dataset:
+        stores.append(store)
+        return put_data(triplets, store)
+
+    monkeypatch.setattr("whyrank.cluster.fit.put_data", seen)
+    monkeypatch.setattr("whyrank.cluster.session.connect", lambda address: nullcontext(OneProcess()))
+    data.write(tmp_path / "data.parquet")
+    for folder in "ab":
+        assert fit_there(tmp_path / "data.parquet", tmp_path / folder / "model", tmp_path / "runs") == 0
+    assert len({store.url for store in stores}) == 2
+    assert all(store.run for store in stores)
+    assert not list((tmp_path / "runs").iterdir())
+
+
+def test_a_run_that_ends_leaves_the_store_to_the_run_that_took_over(
+    data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def then_taken(cluster: OneProcess, model: Model, parts: Dataset, *arguments: Any, **named: Any) -> Path:
+        made = fit(cluster, model, parts, *arguments, **named)
+        StateStore(parts.store.url).claimed().write_document("of-another", {})
+        return made
+
+    monkeypatch.setattr("whyrank.cluster.fit.fit", then_taken)
+    monkeypatch.setattr("whyrank.cluster.session.connect", lambda address: nullcontext(OneProcess()))
+    data.write(tmp_path / "data.parquet")
+    assert fit_there(tmp_path / "data.parquet", tmp_path / "model", tmp_path / "runs") == 0
+    assert "the store was not removed: " in capsys.readouterr().err
+    assert list((tmp_path / "runs").glob("*/of-another.json"))
+    assert load(tmp_path / "model").id == "bper"
+
+
+def fit_there(file: Path, output: Path, store: Path) -> object:
+    """The exit code of a small fit by the command."""
+    settings = ("--model", "bper", "--set", "epochs=1", "--set", "factors=4", "--ray", "local")
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", str(file), *settings, "--store", str(store), "-o", str(output)])
+    return ended.value.code
 
 
 def test_more_threads_than_a_machine_has_are_an_error_at_once(data: Triplets, tmp_path: Path) -> None:
-    parts = put_data(data, Store.at(tmp_path / "store"))
+    parts = put_data(data, StateStore.at(tmp_path / "store"))
     for model in (ProfileJ(**FLAGSHIP), BPER(epochs=1)):
         cluster = OneProcess()
         with pytest.raises(ClusterError, match="3 threads of one machine are asked for"):
@@ -345,7 +455,7 @@ def test_more_threads_than_a_machine_has_are_an_error_at_once(data: Triplets, tm
 def test_machines_that_differ_are_an_error_at_once(
     data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster, parts = OneProcess(machines=2), put_data(data, Store.at(tmp_path / "store"))
+    cluster, parts = OneProcess(machines=2), put_data(data, StateStore.at(tmp_path / "store"))
     for found, error in (
         (("0.1.0", None), r"127\.0\.0\.1 has whyrank 0\.1\.0, not "),
         ((__version__, None), r"127\.0\.0\.1 does not see .*store.*; give a --store that all machines share"),
@@ -371,6 +481,220 @@ def test_who_does_not_know_the_secret_is_not_listened_to() -> None:
         each.close()
 
 
+def test_a_silent_connection_keeps_nobody_waiting() -> None:
+    first, second = (Peers(number, "127.0.0.1", b"secret") for number in range(2))
+    with socket.create_connection(first.address), socket.create_connection(first.address) as rude:
+        rude.sendall(b"GET / HTTP/1.1\r\n" + b"\r\n" * 40)
+        second.meet([first.address, second.address])
+        first.meet([first.address, second.address])
+    second.send(0, (1, 0, 0, 0), np.zeros((0, 3), np.float32))
+    assert first.receive(1, (1, 0, 0, 0)).shape == (0, 3)
+    for each in (first, second):
+        each.close()
+
+
+def test_a_machine_that_says_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whyrank.cluster.peers.HANDSHAKE", 0.05)
+    second = Peers(1, "127.0.0.1", b"secret")
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(Lost, match=r"machine 0 does not answer at .*timed out"),
+    ):
+        second.meet([silent.getsockname(), second.address])
+    second.close()
+
+
+def test_what_was_said_is_not_taken_for_an_answer() -> None:
+    """Who knows no secret can send back what it was sent."""
+    second = Peers(1, "127.0.0.1", b"secret")
+    for claimed in (1, 2):  # its own number, and another one
+        with socket.create_connection(second.address) as mirror:
+            hello = mirror.recv(HELLO.size, socket.MSG_WAITALL)
+            mirror.sendall(HELLO.pack(HELLO.unpack(hello)[0], claimed))
+            if claimed == 2:
+                mirror.sendall(hello[:32])
+            assert mirror.recv(1) == b""  # closed, and nothing was proved
+    assert not second._sockets
+    second.close()
+
+
+def test_a_listener_does_not_prove_itself_for_a_stranger_to_pass_on() -> None:
+    """A stranger between two listeners gives each what the other one says."""
+    first, second = (Peers(number, "127.0.0.1", b"secret") for number in range(2))
+    with socket.create_connection(first.address) as one, socket.create_connection(second.address) as two:
+        hellos = [each.recv(HELLO.size, socket.MSG_WAITALL) for each in (one, two)]
+        one.sendall(hellos[1])
+        two.sendall(hellos[0])
+        assert two.recv(32, socket.MSG_WAITALL) == b""  # it was not to be called by a machine before it
+        one.sendall(bytes(32))
+        assert one.recv(1) == b""
+    assert not first._sockets
+    second.meet([first.address, second.address])  # the place of the real one is not taken
+    first.meet([first.address, second.address])
+    for each in (first, second):
+        each.close()
+
+
+def test_a_proof_is_for_one_end_of_a_connection() -> None:
+    """Machine 2 calls what it takes for machine 0, and its proof does not open another connection."""
+    first, third = (Peers(number, "127.0.0.1", b"secret") for number in (0, 2))
+    with socket.create_server(("127.0.0.1", 0)) as false, socket.create_connection(first.address) as one:
+        caller = ThreadPoolExecutor(1).submit(third.meet, [false.getsockname()])
+        two, _ = false.accept()
+        with two:
+            two.sendall(HELLO.pack(bytes(32), 0))  # a number of the stranger's own
+            one.sendall(two.recv(HELLO.size, socket.MSG_WAITALL))
+            one.recv(HELLO.size, socket.MSG_WAITALL)
+            proof = two.recv(32, socket.MSG_WAITALL)
+            assert len(proof) == 32
+            one.sendall(proof)
+            assert one.recv(1) == b""
+            two.sendall(proof)  # nor is it an answer
+            assert two.recv(1) == b""
+        assert isinstance(caller.exception(), Lost)
+    assert not first._sockets
+    assert not third._sockets
+    for each in (first, third):
+        each.close()
+
+
+def test_a_handshake_has_one_deadline_however_little_comes_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    class Drip:
+        def settimeout(self, seconds: float) -> None:
+            assert 0 < seconds <= 3 - now[0]
+
+        def recv_into(self, place: memoryview) -> int:
+            now[0] += 1
+            return 1
+
+    monkeypatch.setattr("whyrank.cluster.peers.monotonic", lambda: now[0])
+    with pytest.raises(TimeoutError):
+        _fill(Drip(), memoryview(bytearray(32)), 3.0)  # type: ignore[arg-type]
+    assert now == [3]
+
+
+def test_many_who_say_nothing_are_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whyrank.cluster.peers.HANDSHAKES", 3)
+    first, second = (Peers(number, "127.0.0.1", b"secret") for number in range(2))
+    with ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection(first.address, timeout=10)) for _ in range(5)]
+        for each in silent[:2]:
+            each.recv(HELLO.size, socket.MSG_WAITALL)
+            assert each.recv(1) == b""  # the oldest, long before their time is up
+        second.meet([first.address, second.address])
+        first.meet([first.address, second.address])
+    for each in (first, second):
+        each.close()
+
+
+def test_a_listener_that_the_system_refuses_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, again = threading.Event(), threading.Event()
+
+    class Refused:
+        def accept(self) -> None:
+            (again if asked.is_set() else asked).set()
+            raise OSError(errno.EMFILE, "too many open files")
+
+        def getsockname(self) -> tuple[str, int]:
+            return "127.0.0.1", 1
+
+        def shutdown(self, how: int) -> None: ...
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr("whyrank.cluster.peers.PAUSE", 1000.0)
+    monkeypatch.setattr("whyrank.cluster.peers.socket.create_server", lambda *_, **__: Refused())
+    peers = Peers(0, "127.0.0.1", b"secret")
+    assert asked.wait(10)
+    assert not again.wait(0.1)
+    peers.close()  # ends the pause, and the thread
+
+
+def test_connections_notice_a_machine_that_is_gone_without_a_word() -> None:
+    first, second = (Peers(number, "127.0.0.1", b"secret") for number in range(2))
+    second.meet([first.address, second.address])
+    first.meet([first.address, second.address])
+    for each in (first._sockets[1], second._sockets[0]):
+        assert each.gettimeout() is None
+        assert each.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        for name, value in LIVELY.items():
+            assert each.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) == value or name == "TCP_NODELAY"
+    for each in (first, second):
+        each.close()
+
+
+def test_what_is_lost_is_learned_again_from_the_last_manifest(
+    data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn, calls = ClusterTrainer._learn, []
+
+    def losing(self: ClusterTrainer) -> None:
+        calls.append(self.done + 1)
+        if calls == [1, 2, 3]:
+            raise Lost("gone")
+        learn(self)
+
+    monkeypatch.setattr(ClusterTrainer, "_learn", losing)
+    settings, parts = {"factors": 5, "epochs": 3, "shards": 3}, put_data(data, StateStore.at(tmp_path / "store"))
+    made = fit(OneProcess(machines=3), BPER(**settings), parts, tmp_path / "there", Run(checkpoint_seconds=0))
+    assert calls == [1, 2, 3, 3]
+    assert model_arrays(made) == model_arrays(BPER(**settings).fit(data).save(tmp_path / "here"))
+
+
+class Forgetful(OneProcess):
+    """Workers that it dismisses are not reached any more, but live."""
+
+    def dismiss(self, handle: Any) -> None:
+        pass
+
+
+def test_a_worker_that_was_given_up_and_still_lives_writes_nothing(data: Triplets, tmp_path: Path) -> None:
+    settings = {"factors": 4, "epochs": 3, "shards": 3}
+    mine = model_arrays(BPER(**settings).fit(data).save(tmp_path / "here"))
+    cluster, store = Forgetful(machines=3), StateStore.at(tmp_path / "store")
+    parts = put_data(data, store)
+    trainer = ClusterTrainer(cluster, job_of(BPER(**settings), parts), Run())
+    trainer.epoch()
+    given_up, early, old = trainer.workers._handles, trainer.save(), trainer.workers.store
+    cluster.count = 2  # one machine seems to be gone
+    trainer.workers._handles = []
+    for _ in range(2):
+        trainer.epoch()
+    state = trainer.save()
+    before = {file: file.read_bytes() for file in (tmp_path / "store").rglob("*") if file.is_file()}
+    for worker, _ in given_up:
+        with pytest.raises(ClusterError, match="another run has taken over"):
+            worker.write(ClusterState(old, state.folder, state.machines))  # even under the name of the new state
+        with pytest.raises(ClusterError, match="another run has taken over"):
+            worker.write(early)
+    assert {file: file.read_bytes() for file in (tmp_path / "store").rglob("*") if file.is_file()} == before
+    assert early.folder != state.folder
+    made = fit(OneProcess(), BPER(**settings), parts, tmp_path / "there", Run(resume=True))
+    assert model_arrays(made) == mine
+    with pytest.raises(ClusterError, match="another run has taken over"):
+        trainer.save()  # so has the driver that was given up
+    for worker, thread in given_up + trainer.workers._handles:
+        worker.close()
+        thread.shutdown()
+
+
+def test_a_driver_that_was_taken_over_ends_when_it_loses_its_workers(data: Triplets, tmp_path: Path) -> None:
+    parts = put_data(data, StateStore.at(tmp_path / "store"))
+    job = job_of(BPER(factors=4, epochs=3, shards=3), parts)
+    first = ClusterTrainer(OneProcess(machines=2), job, Run())
+    first.epoch()
+    first.save()
+    second = ClusterTrainer(OneProcess(machines=2), job, Run(resume=True))
+    second.epoch()
+    first.workers.dismiss()  # as after a loss
+    with pytest.raises(ClusterError, match="another run has taken over"):
+        first.epoch()
+    assert second.save().folder in second.store.folders("state-")
+    second.workers.dismiss()
+
+
 def test_row_shards_go_to_machines_by_their_cores() -> None:
     machines = [Machine("a", "1", 1), Machine("b", "2", 3)]
     assert owners_of(machines, None, 8).tolist() == [0, 0, 1, 1, 1, 1, 1, 1]
@@ -384,7 +708,7 @@ def test_the_flagship_learns_from_everything_where_nothing_can_be_held_out(
     cluster = OneProcess()
     monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
     mine = model_arrays(ProfileJ(**FLAGSHIP).fit(tiny).save(tmp_path / "here"))
-    made = fit(cluster, ProfileJ(**FLAGSHIP), put_data(tiny, Store.at(tmp_path / "store")), tmp_path / "there")
+    made = fit(cluster, ProfileJ(**FLAGSHIP), put_data(tiny, StateStore.at(tmp_path / "store")), tmp_path / "there")
     assert model_arrays(made) == mine
 
 
@@ -400,9 +724,24 @@ def test_ratings_outside_of_their_scale_are_unknown_in_parts_as_in_the_whole(
     here = read(tmp_path / "files")
     assert here.rating is not None
     assert np.nanmax(here.rating) == 5
-    there = ingest(OneProcess(), tmp_path / "files", Store.at(tmp_path / "store"), parts=3)
+    there = ingest(OneProcess(), tmp_path / "files", StateStore.at(tmp_path / "store"), parts=3)
     assert there.digest == here.digest()
     assert caplog.text.count("20 ratings outside of the scale 1 to 5") == 2
+
+
+def test_a_part_without_records_does_not_lose_the_times(tmp_path: Path) -> None:
+    rows = [(f"u{n % 2}", f"i{n % 2}", f"e{n % 3}", 1000 + n) for n in range(12)]
+    names = ["user", "item", "explanation", "time"]
+    (tmp_path / "files").mkdir()
+    for number, columns in enumerate((names, names[:3])):
+        table = pl.DataFrame(rows[number::2], names, orient="row").select(columns)
+        table.write_parquet(tmp_path / "files" / f"{number}.parquet")
+    there = ingest(OneProcess(), tmp_path / "files", StateStore.at(tmp_path / "store"), parts=4)
+    assert 0 in {len(there.part("item", number)["item"]) for number in range(4)}
+    here = read(tmp_path / "files")
+    assert there.digest == here.digest()
+    assert all(has_times(there, number) for number in range(4))
+    assert np.concatenate([times_part(there, number) for number in range(4)]).tolist() == here.user_times.tolist()
 
 
 def test_a_named_scale_is_in_a_model_of_a_cluster(
@@ -411,7 +750,7 @@ def test_a_named_scale_is_in_a_model_of_a_cluster(
     cluster, named = OneProcess(), Triplets.from_frame(tiny.frame(), rating_range=(0, 10))
     monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
     mine = model_arrays(ProfileJ(**FLAGSHIP).fit(named).save(tmp_path / "here"))
-    made = fit(cluster, ProfileJ(**FLAGSHIP), put_data(named, Store.at(tmp_path / "store")), tmp_path / "there")
+    made = fit(cluster, ProfileJ(**FLAGSHIP), put_data(named, StateStore.at(tmp_path / "store")), tmp_path / "there")
     assert model_arrays(made) == mine
     assert load(made).catalog_.rating_range == (0, 10)
 
@@ -426,7 +765,7 @@ def test_the_flagship_learns_from_a_folder_that_nobody_reads_whole(
         part = rows[number::3]
         (part.drop("text") if number == 2 else part).write_parquet(tmp_path / "files" / f"{number}.parquet")
     mine = model_arrays(ProfileJ(**FLAGSHIP).fit(read(tmp_path / "files")).save(tmp_path / "here"))
-    parts = ingest(cluster, tmp_path / "files", Store.at(tmp_path / "store"), parts=3)
+    parts = ingest(cluster, tmp_path / "files", StateStore.at(tmp_path / "store"), parts=3)
     assert model_arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "there")) == mine
 
 
@@ -511,21 +850,21 @@ def test_candidates_of_the_item_are_learned_alike_on_several_machines(
     cluster, settings = OneProcess(machines=3), FLAGSHIP | {"candidates": "item-all"}
     monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
     mine = model_arrays(ProfileJ(**settings).fit(data).save(tmp_path / "here"))
-    parts = put_data(data, Store.at(tmp_path / "store"))
+    parts = put_data(data, StateStore.at(tmp_path / "store"))
     assert model_arrays(fit(cluster, ProfileJ(**settings), parts, tmp_path / "there")) == mine
 
 
 def test_data_that_was_being_replaced_is_not_taken_for_whole(tiny: Triplets, data: Triplets, tmp_path: Path) -> None:
-    store, write = Store.at(tmp_path / "store"), Store.write
+    store, write = StateStore.at(tmp_path / "store"), StateStore.write
     put_data(data, store)
 
-    def interrupted(self: Store, name: str, arrays: dict[str, np.ndarray]) -> None:
+    def interrupted(self: StateStore, name: str, arrays: dict[str, np.ndarray]) -> None:
         if "user" in name:
             raise KeyboardInterrupt
         write(self, name, arrays)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Store, "write", interrupted)
+        patch.setattr(StateStore, "write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             put_data(tiny, store)
     assert Dataset.load(store) is None
@@ -533,7 +872,7 @@ def test_data_that_was_being_replaced_is_not_taken_for_whole(tiny: Triplets, dat
 
 
 def test_a_cluster_does_not_go_on_from_the_state_of_another_alpha(data: Triplets, tmp_path: Path) -> None:
-    parts = put_data(data, Store.at(tmp_path / "store"))
+    parts = put_data(data, StateStore.at(tmp_path / "store"))
     marks = {
         ClusterTrainer(OneProcess(), job_of(BPERJ(factors=4, epochs=1, alpha=alpha), parts), Run()).mark
         for alpha in (0.5, 0.9)

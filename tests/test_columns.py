@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import whyrank as wr
-from whyrank.data import Split
+from whyrank.data import Split, Triplets
 from whyrank.data.once import OncePer, made_once
 from whyrank.errors import ParameterError
 from whyrank.kernels import columns
@@ -22,13 +23,15 @@ from whyrank.kernels.evidence import Strength, evidence_at, evidence_of_sides, m
 from whyrank.models import POP, Model, base
 from whyrank.ranking import diversity, evidence
 from whyrank.ranking import rank as ranking
-from whyrank.ranking.explain import bonus_of, explain
-from whyrank.ranking.form import Bonus
+from whyrank.ranking.explain import explain
+from whyrank.ranking.facts import Facts, Shown
+from whyrank.ranking.form import Bonus, bonus_of
 from whyrank.ranking.options import Options
 from whyrank.ranking.reasons import reasons
 from whyrank.ranking.request import Candidates
 from whyrank.ranking.search import Search
-from whyrank.service.reason_documents import reason_documents
+from whyrank.service import reason_documents
+from whyrank.service.reason_documents import ReasonDocuments
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +62,76 @@ def test_parts_are_those_of_the_blocks_and_the_bonus() -> None:
     products = queries[row] * keys[explanations]
     whole = products.sum(1) + table[2]
     for left in (0.0, 0.5):
-        given_ = (queries, keys, row, explanations, np.array([4, 3]), whole + np.float32(left))
+        given_ = (queries, keys, row, explanations, np.array([4, 3]), np.arange(3), whole + np.float32(left))
         assert columns.parts_of(*given_, table, rest) is (left > 0)
         np.testing.assert_allclose(table[0], products[:, :4].sum(1), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(table[1], products[:, 4:].sum(1), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(rest, left, atol=1e-5)
+    columns.bonus_parts(indptr, bonus, values, row, explanations, table[2])
+    columns.parts_of(queries, keys, row, explanations, np.array([4, 3]), np.array([0, 1, 0]), whole, table, rest)
+    np.testing.assert_allclose(table[0], products[:, :4].sum(1) + np.array([1, 0, 3, 0, 4]), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(rest, 0, atol=1e-5)
+
+
+def test_a_model_that_divides_its_bonus_has_the_parts_of_some_explanations(model: Model) -> None:
+    pool, rng = len(model.catalog_.explanations), np.random.default_rng(0)
+
+    class Divides(wr.POP):
+        id = "divides"
+
+        def bonus_parts(self, users: Any, items: Any, mu: float | None = None) -> dict[str, Bonus]:
+            return {"item": Bonus(np.array([0, 2, 2]), np.array([1, 4], np.int32), np.array([0.5, 2.0], np.float32))}
+
+    row, explanations = np.array([0, 0, 1]), np.array([4, 2, 4], np.int32)
+    pair = rng.integers(0, 9, (2, 2)).astype(np.int32)
+    assert pool > 4
+    assert Divides().bonus_at(*pair, row, explanations)["item"].tolist() == [2.0, 0.0, 0.0]
+
+
+def test_facts_are_those_of_the_evidence(model: Model) -> None:
+    users, items = model.catalog_.users.ids, model.catalog_.items.ids
+    found = explain(model, [(users[at], items[at]) for at in range(40)], Options.plain(), 6, similar=True)
+    said = found.evidence
+    for at, row in enumerate(found.facts.tolist()):
+        facts, shown = Facts(*row[:11]), Shown(*row[11:])
+        assert (facts.explanation, facts.rank) == (found.explanation[at], found.rank[at])
+        assert all(getattr(facts, name) == getattr(said, name)[at] for name in ("supporting", "opposing", "mentions"))
+        assert facts.user == min(said.user[at], said.user_items[at])
+        assert facts.often == (said.user_aspect[at] >= max(3, 0.3 * said.user_items[at]))
+        assert (shown.item, shown.user, shown.similar) == (said.item[at], said.user[at], said.similar_items[at])
+        assert shown.latest == said.latest[at]
+        assert shown.entry == -1  # nobody wrote anything
+
+
+def test_quotes_are_known_by_their_place_and_by_the_user_who_wrote_some() -> None:
+    rows = [("ann", "inn", "nice", "ann wrote this"), ("bob", "inn", "nice", None), ("bob", "spa", "warm", None)]
+    table = pl.DataFrame(rows, ["user", "item", "explanation", "sentence"], orient="row")
+    model = wr.COUNTS().fit(Triplets.from_frame(table))
+    catalog = model.catalog_
+    found = explain(model, [("ann", "inn"), ("bob", "inn"), ("nobody", "inn"), ("ann", "spa")], Options.plain(), 2)
+    written = int(np.flatnonzero(np.diff(catalog.people.quote_starts))[0])
+    nice, ann = catalog.explanations.numbers(["nice"])[0], catalog.users.numbers(["ann"])[0]
+    shown = [Shown(*row[11:]) for row in found.facts.tolist()]
+    quoted = [(int(found.row[at]), each.entry, each.asker) for at, each in enumerate(shown) if each.entry >= 0]
+    assert quoted == [(0, written, ann), (1, written, -1), (2, written, -1)]
+    assert {found.explanation[at] for at, each in enumerate(shown) if each.entry >= 0} == {nice}
+
+
+def test_times_and_places_come_in_halves() -> None:
+    for number in (-1, 0, 1, 2**31, 2**32 + 5, 2**40):
+        low = (number & 0xFFFFFFFF) - ((number & 0x80000000) << 1)
+        assert Shown(0, 0, -1, number >> 32, low, number >> 32, low, -1).latest == number
+        assert Shown(0, 0, -1, number >> 32, low, number >> 32, low, -1).entry == number
+
+
+def test_texts_in_memory_are_bounded(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reason_documents, "MOST", 3000)
+    users, items = model.catalog_.users.ids, model.catalog_.items.ids
+    documents = ReasonDocuments(model.catalog_, None)
+    found = explain(model, [(users[at], items[at]) for at in range(40)], Options(), 4)
+    expected = ReasonDocuments(model.catalog_, None).lists(found)
+    assert [bytes(each) for each in documents.lists(found)] == [bytes(each) for each in expected]
+    assert sum(len(key) + sum(map(len, pieces)) for key, pieces in documents._known.items()) < 3000
 
 
 def test_the_sides_of_evidence_are_evidence_without_the_other_side(model: Model) -> None:
@@ -93,7 +161,9 @@ def test_documents_are_reasons_as_dictionaries(model: Model, options: Options) -
     users, items = model.catalog_.users.ids, model.catalog_.items.ids
     pairs = [(users[at], items[at]) for at in range(40)] + [("nobody", items[3]), (users[0], "nothing")]
     found = explain(model, pairs, options, 4, similar=True)
-    made = msgspec.to_builtins(reason_documents(found, [0.5] * len(found.row)))
+    documents = ReasonDocuments(model.catalog_, np.full(len(model.catalog_.explanations), 0.5))
+    made = [msgspec.json.decode(each) for each in documents.lists(found)]
+    assert made == [msgspec.json.decode(each) for each in documents.lists(found)]  # from memory
     expected = [[each.as_dict() for each in listed] for listed in reasons(found)]
     for each in (each for listed in expected for each in listed):
         assert ("propensity" in each) == options.drawn
@@ -194,6 +264,28 @@ def test_boosts_of_a_catalog_are_made_once_for_equal_options(model: Model) -> No
     for at in range(3 * ranking.BOOSTS):
         ranking._boost(model.catalog_, Options.plain(specificity=at / 100))
     assert len(ranking._boosts[model.catalog_]) <= ranking.BOOSTS
+
+
+def test_a_boost_is_found_though_another_thread_forgets_it(model: Model) -> None:
+    class Forgets(dict[Any, Any]):
+        """As if another thread cleared it right after every question."""
+
+        def __contains__(self, key: object) -> bool:
+            known = super().__contains__(key)
+            self.clear()
+            return known
+
+        def get(self, key: object, default: Any = None) -> Any:
+            known = super().get(key, default)
+            self.clear()
+            return known
+
+    options = Options.plain(specificity=0.25)
+    expected = options.boost(model.catalog_)
+    ranking._boosts[model.catalog_] = Forgets()
+    for _ in range(3):
+        np.testing.assert_array_equal(ranking._boost(model.catalog_, options), expected)
+    del ranking._boosts[model.catalog_]
 
 
 def together(work: Callable[[], object], threads: int = 8) -> list[BaseException]:

@@ -212,6 +212,56 @@ def test_lists_of_pairs_are_left_out_and_lists_of_no_reasons_that_were_wanted_co
     assert ips[1].ess == pytest.approx(6001)
 
 
+def test_a_long_length_that_was_asked_for_changes_nothing_but_what_could_have_been_shown(
+    log: Log, shown: wr.Model
+) -> None:
+    head = log.exposures.filter(pl.col("position") == 1).head(1)
+    none = head.with_columns(
+        exposure=pl.lit("z"),
+        item=pl.lit("an item without any reasons"),
+        position=pl.lit(0, pl.Int32),
+        explanation=pl.lit(None, pl.String),
+        propensity=1.0,
+    )
+    policy = Policy(shown, DRAWN)
+    found = {}
+    for asked in (3, 4, 100_000):
+        one = none.with_columns(asked=pl.lit(asked, pl.Int32))
+        lists = lists_of(Log(pl.concat([log.exposures, one]), log.events))
+        assert lists.reward.shape[1] == min(asked, 4)  # a place for "nothing more", and no further ones
+        found[asked] = estimate(lists, policy, policy)
+    assert [each.estimator for each in found[100_000].lines] == list(estimators.ESTIMATORS)
+    assert found[3].lines == found[4].lines == found[100_000].lines
+    assert found[3].lists == 6001
+
+
+def test_lists_too_long_for_the_independent_estimator_are_named(people: SimulatedPeople, shown: wr.Model) -> None:
+    deep = simulate_log(people, shown, 600, DRAWN, n=5, seed=4)
+    found = estimate(deep, Policy(shown, DRAWN), Policy(shown, DRAWN))
+    assert "independent" not in [each.estimator for each in found.lines]
+    longest = int(lists_of(deep).length.max())
+    assert longest > 3
+    assert [each for each in found.notes if f"up to 3 reasons, and the longest here has {longest}" in each]
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_guesses_are_what_a_position_gets_times_how_an_explanation_fares(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lists, n, pool, prior = 15, 4, 6, 3.0
+    numbers = rng.integers(0, pool, (lists, n)).astype(np.int32)
+    numbers[np.arange(n)[None, :] >= rng.integers(0, n, lists)[:, None]] = -1  # the last position is never shown
+    reward = np.where(numbers >= 0, rng.random((lists, n)), 0.0)
+    seen = [[row for row in range(lists) if numbers[row, k] >= 0] for k in range(n)]
+    usual = [sum(reward[rows, k]) / len(rows) if rows else 0.0 for k, rows in enumerate(seen)]
+    steady = prior * sum(value for value, rows in zip(usual, seen, strict=True) if rows) / max(sum(map(bool, seen)), 1)
+    found = estimators.guesses(numbers, reward, pool, prior)
+    for e in range(pool):
+        places = [(row, k) for k in range(n) for row in seen[k] if numbers[row, k] == e]
+        got, fair = sum(reward[at] for at in places), sum(usual[k] for _, k in places)
+        ratio = (got + max(steady, prior * 1e-12)) / (fair + max(steady, prior * 1e-12))
+        assert found[e] == pytest.approx([ratio * each for each in usual])
+
+
 def test_the_command_prints_a_table_a_verdict_and_json(
     log: Log, shown: wr.Model, people: SimulatedPeople, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -232,12 +282,24 @@ def test_the_command_prints_a_table_a_verdict_and_json(
     assert done.value.code == 0
     printed = capsys.readouterr().out
     assert "independent" in printed
-    assert "It would get" in printed
+    assert printed.index("It would get") < printed.index("independent")
+    assert "effective" in printed
     with pytest.raises(SystemExit):
         main([*given_, *options, "--json"])
     found = json.loads(capsys.readouterr().out)
     assert len(found["lines"]) == 6
     assert found["users"] == 120
+    Log(log.exposures, log.events.clear()).write(tmp_path / "log")
+    with pytest.raises(SystemExit) as done:
+        main([*given_, *options])
+    assert done.value.code == 3
+    printed = capsys.readouterr().out
+    assert printed.startswith("The log cannot tell: nobody reacted")
+    assert "uplift" not in printed
+    with pytest.raises(SystemExit) as done:
+        main([*given_, *options, "--json"])
+    assert done.value.code == 3
+    assert json.loads(capsys.readouterr().out)["refusals"] == ["nobody reacted to anything"]
 
 
 def test_a_ratio_to_nothing_is_left_empty() -> None:

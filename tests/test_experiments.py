@@ -338,9 +338,19 @@ def test_what_tune_writes_fit_and_experiment_read(
     assert report["experiments"]["cases"]["cases"][0]["user"] == pair[0]
 
 
-def test_experiments_tune_first_with_the_same_budget_for_all(parts: list[Split], tmp_path: Path) -> None:
+def pruned() -> object:
+    """A trial that came to nothing, so that another one is chosen."""
+    from optuna.trial import TrialState, create_trial
+
+    return create_trial(state=TrialState.PRUNED, user_attrs={"defaults": True})
+
+
+def test_experiments_tune_first_with_the_same_budget_for_all(
+    parts: list[Split], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("optuna")
     lab = Lab("small", parts, Cache(tmp_path / "runs"), models=["pop", "counts", "rucf"])
+    monkeypatch.setattr("whyrank.experiments.tuning._try_defaults", lambda study, *_: study.add_trial(pruned()))
     tune_first(["ranking"], lab, tmp_path / "configs", trials=2)
     assert [set(lab.tuned[split]) for split in (0, 1)] == [{"counts", "rucf"}] * 2
     for split in (1, 2):  # each from validation of its own split

@@ -21,7 +21,7 @@ from whyrank.cli.cards import card
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError, UnknownId
 from whyrank.models import BPER, BPERJ, COUNTS, POP, Model, load
-from whyrank.ranking.bulk import Shown, explain_file
+from whyrank.ranking.bulk import BulkColumns, explain_file
 from whyrank.ranking.explain import explain
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank
@@ -407,6 +407,17 @@ def test_cards_fit_eighty_columns_and_show_title_sentences_quote_and_counts(
     assert run(capsys, "explain", folder, "-u", "u1", "-i", "i1", "--ban", "bed", "--ban", "staff", "--ban", "nice")[2]
 
 
+def test_the_quote_of_a_card_stands_below_the_reason_that_it_backs(folder: Path) -> None:
+    first, second, third = load(folder).explain("u1", "i1", 3, grounded=False, polarity="any")
+    for reason, texts in ((first, []), (second, ["so soft"]), (third, ["too loud"])):
+        object.__setattr__(reason, "quotes", [{"text": text, "source": None, "time": None} for text in texts])
+    lines = list(card("An item", [first, second, third]))
+    at = lines.index("    “so soft”")
+    assert second.text in " ".join(lines[:at])
+    assert lines[at + 1].startswith("  - ")
+    assert not any("too loud" in line for line in lines)
+
+
 def test_long_words_and_long_quotes_do_not_break_cards(folder: Path) -> None:
     (reason, *_) = load(folder).explain("u1", "i1")
     object.__setattr__(reason, "quotes", [{"text": "word " * 200, "source": None, "time": None}])
@@ -418,7 +429,9 @@ def test_long_words_and_long_quotes_do_not_break_cards(folder: Path) -> None:
 def test_bulk_writes_quotes_only_when_asked_for(folder: Path, tmp_path: Path) -> None:
     pl.DataFrame({"user": ["u1"], "item": ["i1"]}).write_parquet(tmp_path / "pairs.parquet")
     for quotes in (False, True):
-        explain_file(load(folder), tmp_path / "pairs.parquet", tmp_path / "out.parquet", 3, shown=Shown(quotes=quotes))
+        explain_file(
+            load(folder), tmp_path / "pairs.parquet", tmp_path / "out.parquet", 3, shown=BulkColumns(quotes=quotes)
+        )
         assert ("quotes" in pl.read_parquet(tmp_path / "out.parquet").columns) == quotes
 
 

@@ -144,3 +144,31 @@ def test_the_command_line_reads_them_and_trims(tmp_path: Path, capsys: pytest.Ca
         main(["describe", str(file)])
     assert end.value.code == 2
     assert "row 2" in capsys.readouterr().err
+
+
+def test_every_command_that_reads_columns_can_trim_ids() -> None:
+    import typer
+
+    from whyrank.cli import commands  # noqa: F401 - registers them
+    from whyrank.cli.app import app
+
+    listed = typer.main.get_command(app).commands.items()
+    options = {name: {each.name for each in command.params} for name, command in listed}
+    reading = {name for name, names in options.items() if "columns" in names}
+    assert {"mine", "refresh", "fold-in", "experiment", "tune", "fit", "split", "convert", "describe", "add"} <= reading
+    assert {name for name in reading if "trim" not in options[name]} == set()
+
+
+@pytest.mark.parametrize("unit", ["statements", "clauses"])
+def test_reviews_are_trimmed_when_asked_for(unit: str, tmp_path: Path) -> None:
+    from whyrank.cli import main
+
+    lines = [f"u{n}{' ' * (n % 2)},{' ' * (n % 3)}cafe{n % 2},The staff was friendly." for n in range(8)]
+    lines += [f"u{n}{' ' * (1 - n % 2)},cafe{1 - n % 2},Friendly staff." for n in range(8)]
+    (tmp_path / "reviews.csv").write_text("\n".join(["user,item,text", *lines]))
+    for trim, users, items in ((["--trim"], 8, 2), ([], 16, 6)):
+        with pytest.raises(SystemExit) as end:
+            main(["mine", str(tmp_path / "reviews.csv"), "-o", str(tmp_path / "mined"), "--unit", unit, *trim])
+        assert end.value.code == 0
+        found = read(tmp_path / "mined")
+        assert (len(found.users), len(found.items)) == (users, items)

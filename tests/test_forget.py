@@ -21,6 +21,7 @@ from whyrank.online.about import about
 from whyrank.online.erasure import TOMBSTONE
 from whyrank.online.forget import RECOUNTED, UNLINKED, forget, held_by_model
 from whyrank.online.store import Store
+from whyrank.service.refresh import Recipe, refresh
 from whyrank.training import Run
 from whyrank.training.checkpoint import Checkpoint
 
@@ -161,6 +162,32 @@ def test_a_checkpoint_is_removed_and_other_files_are_left_alone(tmp_path: Path) 
     assert (tmp_path / "reviews.csv").read_text() == "user,item\nann,inn\n"
 
 
+def test_what_refreshes_left_beside_a_model_is_erased_as_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = ("The bed was comfortable.", "The staff was friendly.", "The room was clean.")
+    rows = [(USER if k == 7 else f"u{k}", f"h{k % 10}", said[k % 10 % 3], 5) for k in range(160)]
+    table = pl.DataFrame(rows, ["user", "item", "text", "rating"], orient="row")
+    live, work = tmp_path / "live", tmp_path / "live.refresh"
+    for name, part in (("1", table[:120]), ("2", table[120:])):
+        part.write_csv(tmp_path / f"{name}.csv")
+    refresh(live, [tmp_path / "1.csv"], recipe=Recipe(BPER(epochs=1, factors=2)))
+    assert refresh(live, [tmp_path / "2.csv"], recipe=Recipe(least=50)).outcome == "refused"
+    assert len(list((work / "runs").iterdir())) == 2
+    assert names_user(work)
+    receipt = forget(USER, models=[live])
+    assert not names_user(live)
+    assert not names_user(work)
+    kinds = [(each.kind, each.note) for each in receipt.folders if each.kind in ("model", "run")]
+    assert sorted(kinds) == [("model", RECOUNTED)] * 2 + [("run", "removed: nothing goes on with it")]
+    assert refresh(live, [tmp_path / "2.csv"], recipe=Recipe(tolerance=1.0)).outcome == "swapped"
+    assert len(load(live).catalog_.users) == 159
+    with pytest.raises(SystemExit) as done:
+        main(["forget", USER, "--model", str(live)])
+    assert done.value.code == 0
+    assert f"nothing is known of '{USER}'" in " ".join(capsys.readouterr().err.split())
+
+
 def test_an_export_shows_what_a_model_holds(tmp_path: Path, split: Path) -> None:
     model = BPER(epochs=1).fit(read_split(split).train)
     held = held_by_model(model, USER)
@@ -206,7 +233,10 @@ def test_the_commands_go_from_an_export_to_a_receipt(
         assert err.count("\n") == 1
 
 
-def test_a_page_says_what_the_ranking_weighs(tmp_path: Path, split: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_says_what_the_ranking_weighs(
+    tmp_path: Path, split: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     train = read_split(split).train
     found = about(BPER(epochs=2, mu=0.9).fit(train))
     assert sum(found.weights.values()) == pytest.approx(1)
@@ -217,7 +247,9 @@ def test_a_page_says_what_the_ranking_weighs(tmp_path: Path, split: Path, capsys
     page = (tmp_path / "about.html").read_text()
     assert "<h1>How reasons are ranked (COUNTS)</h1>" in page
     assert "<script" not in page
+    assert "-> about.md" in call(capsys, "about", tmp_path / "model", "-o", "about.md")[2]
     assert call(capsys, "about", tmp_path / "model", "-o", tmp_path / "about.pdf")[0] == 2
+    assert "use a joint model such as bper-j" in call(capsys, "recommend", tmp_path / "model", "--user", "bob")[2]
     assert call(capsys, "about", tmp_path / "model")[1].startswith("# How reasons are ranked")
 
 

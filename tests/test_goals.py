@@ -153,3 +153,15 @@ def test_goals_are_asked_for_over_http_and_cost_what_the_library_says(model: wr.
         wrong = {"user": user, "shares": {"none": 0.5}}
         assert client.post("/v1/recommend", json=wrong).json()["detail"].startswith("no item is in group 'none'")
         assert client.post("/v1/recommend", json={"user": user, "serendipity": 2}).status_code == 422
+        arms = [{"name": name, "model": plain["model"], "options": {"serendipity": 0.8}} for name in ("a", "b")]
+        assert client.post("/v1/experiments", json={"name": "new", "arms": arms}).status_code == 201
+        assert (
+            asked(experiment="new")["recommendations"][0]["item"]
+            == asked(serendipity=0.8)["recommendations"][0]["item"]
+        )
+        assert asked(experiment="new")["ndcg"] == asked(serendipity=0.8)["ndcg"]
+        pair = {"user": user, "item": ids[0], "experiment": "new"}
+        assert client.post("/v1/explain", json=pair).json()["experiment"] == "new"  # where goals change nothing
+        arms[1]["options"] = {"serendipity": 2}
+        refused = client.post("/v1/experiments", json={"name": "wrong", "arms": arms})
+        assert "serendipity is 2" in refused.json()["detail"]

@@ -135,6 +135,10 @@ def test_bper_plus_learns_and_takes_in_new_explanations_and_users(people: Simula
     own = new.learned_users_[:5] + new.learned_items_[:5]  # type: ignore[attr-defined]
     assert np.allclose(gained, new.learned_bias_ + own @ new.learned_units_.T, atol=1e-4)  # type: ignore[attr-defined]
     assert np.abs(gained).max() > 0.01
+    cd = new.as_cd()  # type: ignore[attr-defined]
+    assert np.allclose(
+        cd.queries(numbers, numbers) @ cd.keys().T, new.queries(numbers, numbers) @ new.keys().T, atol=1e-4
+    )
     frame = triplets.frame().head(4).with_columns(user=triplets.frame().head(4)["user"] + "new")
     for each in (plain, new):
         each.fold_in(wr.Triplets.from_frame(frame))
@@ -186,6 +190,19 @@ def test_a_corrected_model_scores_as_defined_and_is_saved_whole(model: wr.Model,
     assert before_reactions(back).digest() != new.digest()
 
 
+def test_a_corrected_bper_is_a_cd_with_more_factors(people: SimulatedPeople) -> None:
+    new = corrected(wr.BPER(epochs=1, factors=4, mu=0.3).fit(people.triplets))
+    cd = new.as_cd()  # type: ignore[attr-defined]
+    users, items = np.arange(9, dtype=np.int32), np.arange(9, dtype=np.int32)
+    assert cd.factors == 2 * (4 + new.learned_units_.shape[1]) + 2  # type: ignore[attr-defined]
+    assert np.allclose(cd.queries(users, items) @ cd.keys().T, new.queries(users, items) @ new.keys().T, atol=1e-4)
+    assert not np.allclose(
+        cd.queries(users, items) @ cd.keys().T,
+        before_reactions(new).as_cd().queries(users, items) @ before_reactions(new).keys().T,
+        atol=1e-2,
+    )
+
+
 def test_pairs_of_a_corrected_model_are_exact(model: wr.Model) -> None:
     new, options = corrected(model, 1), wr.Options.plain()
     catalog, user = new.catalog_, np.array([4], np.int32)
@@ -232,7 +249,9 @@ def test_the_command_writes_only_what_passes(
     with pytest.raises(SystemExit) as done:
         main([*given, "-o", str(tmp_path / "worse")])
     assert done.value.code == 3
-    assert "nobody reacted" in capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "nobody reacted" in printed
+    assert "What helps: more lists, or more exploration" in printed
     assert not (tmp_path / "worse").exists()
     with pytest.raises(SystemExit) as done:
         main([*given, "-o", str(tmp_path / "worse"), "--force"])

@@ -15,7 +15,7 @@ import pytest
 from one_process import OneProcess, model_arrays
 from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.fit import fit
-from whyrank.cluster.store import Store
+from whyrank.cluster.store import StateStore
 from whyrank.data import Triplets
 from whyrank.errors import ArtifactError
 from whyrank.models import BPER, ProfileJ
@@ -65,7 +65,7 @@ def bucket(server: str) -> str:
 
 
 def test_an_object_store_gives_back_what_was_put_into_it(bucket: str) -> None:
-    store = Store.at(bucket)
+    store = StateStore.at(bucket)
     assert store.read_document("manifest") is None
     store.write_document("manifest", {"epoch": 3})
     store.write_document("manifest", {"epoch": 4})
@@ -109,13 +109,13 @@ def test_a_run_in_an_object_store_is_resumed_to_the_same_bits(
     monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
     mine = model_arrays(model.fit(data).save(tmp_path / "here"))
     stop, watch = Stop(3), Stop(100)
-    parts = Dataset.of(data, Store.at(bucket), 2)
+    parts = Dataset.of(data, StateStore.at(bucket), 2)
     with pytest.raises(KeyboardInterrupt):
         fit(cluster, model, parts, tmp_path / "there", Run(monitors=(stop,), checkpoint_seconds=0))
-    there = Dataset.load(Store.at(bucket))
+    there = Dataset.load(StateStore.at(bucket))
     assert there is not None
     made = fit(cluster, model, there, tmp_path / "there", Run(resume=True, monitors=(watch,)))
     assert model_arrays(made) == mine
     assert len(watch.epochs) == {"bper": 2, "profile-j": 5}[model.id]
-    Store.at(bucket).remove()
+    StateStore.at(bucket).remove()
     assert not s3fs.S3FileSystem(skip_instance_cache=True).exists(bucket)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from test_online_log import Counted
 from whyrank.errors import ParameterError
-from whyrank.online import ab, events, visits
+from whyrank.online import ab, events, tables, visits
 from whyrank.online.assignment import Arm, Experiment, parse_arms
 from whyrank.online.erasure import erase
 from whyrank.online.exposure import Exposure, new_id
@@ -74,6 +74,13 @@ def test_another_salt_deals_anew_and_independently() -> None:
 def test_what_cannot_be_an_experiment_is_refused(make: object, said: str) -> None:
     with pytest.raises(ParameterError, match=said):
         make()  # type: ignore[operator]
+
+
+def test_an_arm_may_have_goals_of_recommended_lists() -> None:
+    arm = parse_arms(["a=x", "b=x,serendipity=0.3,diversity=0.5"], None)[1]
+    assert (arm.goals, arm.ranking) == ({"serendipity": 0.3}, {"diversity": 0.5})
+    with pytest.raises(ParameterError, match="no option 'shares'"):
+        parse_arms(["a=x", "b=x,shares=0.3"], None)
 
 
 def test_who_changes_the_ramp_starts_nothing_that_was_stopped_meanwhile(
@@ -331,13 +338,20 @@ def test_looks_read_what_is_new_and_find_what_a_whole_reading_finds(
     events.add(store, [{"event": "clicked", "exposure": first}])
     assert look() == [2, 1]
     show("bob", 60)  # written after one that was shown later
-    events.add(store, [{"event": "clicked", "exposure": first, "position": 2}])
+    events.add(store, [{"event": "clicked", "exposure": first, "position": 1}])
     assert look() == [2, 1]
     monkeypatch.setattr(visits, "LATE", 30)
     assert look() == [1, 0]
     erase(store, "ann")
     assert look() == [1, 0]
     assert followed.look().lists["user"].to_list() == ["bob"]
+    last = show("bob", 0)
+    events.add(store, [{"event": "clicked", "exposure": last}])
+    assert look() == [2, 1]
+    with store.writing() as connection:  # the newest event goes, as retention may do; its number is not used again
+        connection.execute(tables.events.delete())
+    events.add(store, [{"event": "dismissed", "exposure": last}])
+    assert followed.look().events["event"].to_list() == ["clicked", "dismissed"]  # until all is read again
 
 
 def test_a_single_user_is_told_in_plain_words() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -204,7 +206,8 @@ def test_a_store_of_schema_version_2_gets_the_lengths_that_were_asked_for(store:
     with store.writing() as connection:  # as version 2 was
         connection.execute(sa.text("ALTER TABLE whyrank_exposure DROP COLUMN asked"))
         connection.execute(sa.text("DROP TABLE whyrank_erased"))
-        connection.execute(schema.update().values(version=2))
+        connection.execute(sa.text("ALTER TABLE whyrank_schema DROP COLUMN salt"))
+        connection.execute(sa.text("UPDATE whyrank_schema SET version = 2"))
     after = Log.read(store.url)
     assert after.digest() == before.digest()
     asked = dict(after.exposures.select("exposure", "asked").rows())
@@ -284,6 +287,15 @@ def test_a_writer_outlives_those_who_stop_waiting(store: Store, monkeypatch: pyt
     assert counted.written == 2
 
 
+def test_an_erased_user_is_in_no_byte_of_a_sqlite_store_that_is_still_open(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path}/store.db").create()
+    put(store, *(exposure("somebody-or-other") for _ in range(50)), exposure("bob"))
+    erase(store, "somebody-or-other")
+    assert not any(b"somebody-or-other" in file.read_bytes() for file in tmp_path.iterdir())
+    assert any(b"bob" in file.read_bytes() for file in tmp_path.iterdir())
+    store.close()
+
+
 def test_erasing_a_user_leaves_others_and_retention_leaves_what_is_new(store: Store) -> None:
     one, two, late = exposure("ann"), exposure("bob"), exposure("bob", time=10 * 86_400)
     put(store, one, two, late)
@@ -347,9 +359,89 @@ def test_erasures_are_forgotten_when_nobody_can_hold_anything_from_before_them(s
             found += connection.scalars(sa.select(tables.erased.c.number)).all()
             connection.execute(tables.erased.update().values(time=1000))
     assert found == [1, 2]  # numbers go on, so that writers notice
+    retain(store, 1000)
+    with store.writing() as connection:
+        assert connection.scalars(sa.select(tables.erased.c.number)).all() == []
+    erase(store, "ann")
+    with store.writing() as connection:
+        assert connection.scalars(sa.select(tables.erased.c.number)).all() == [3]
+
+
+def test_two_stores_have_other_hashes_of_the_same_user(store: Store, tmp_path: Path) -> None:
+    other = Store(f"sqlite:///{tmp_path}/other.db").create()
+    found = []
+    for each in (store, other):
+        erase(each, "ann")
+        with each.reading() as connection:
+            found.append(connection.scalar(sa.select(tables.erased.c.hash)))
+    other.close()
+    assert len(set(found)) == 2
+
+
+def test_a_store_of_schema_version_3_gets_a_salt_and_numbers_that_are_used_once(store: Store) -> None:
+    early, late = exposure("ann"), exposure("bob")
+    put(store, late)
+    events.add(store, [{"event": "clicked", "exposure": late.id}, {"event": "shown", "user": "bob", "item": "inn"}])
+    erase(store, "ann")
+    before = Log.read(store.url)
+    plain = hashlib.sha256(b"whyrank\0ann").hexdigest()
+    with store.writing() as connection:  # as version 3 was
+        for table in ("whyrank_event", "whyrank_erased"):
+            made = str(connection.scalar(sa.text(f"SELECT sql FROM sqlite_master WHERE name = '{table}'")))
+            connection.execute(sa.text(f"ALTER TABLE {table} RENAME TO old"))
+            connection.execute(sa.text(made.replace("AUTOINCREMENT", "")))
+            connection.execute(sa.text(f"INSERT INTO {table} SELECT * FROM old"))
+            connection.execute(sa.text("DROP TABLE old"))
+        connection.execute(sa.text("CREATE INDEX ix_whyrank_event_user ON whyrank_event (user)"))
+        connection.execute(tables.erased.update().values(hash=plain))
+        connection.execute(sa.text("ALTER TABLE whyrank_schema DROP COLUMN salt"))
+        connection.execute(sa.text("UPDATE whyrank_schema SET version = 3"))
+    store.create()
+    assert Log.read(store.url).digest() == before.digest()
+    put(store, early)  # of a user who was erased under the older version
+    assert Log.read(store.url).lists == 1
+    with store.writing() as connection:
+        assert connection.scalar(sa.select(tables.erased.c.hash)) != plain
+        assert connection.scalars(sa.select(schema.c.version)).all() == [VERSION]
+        indexes = {each["name"] for each in sa.inspect(connection).get_indexes("whyrank_event")}
+    assert indexes == {"ix_whyrank_event_exposure", "ix_whyrank_event_user"}
+    erase(store, "bob")
+    events.add(store, [{"event": "clicked", "user": "eve", "item": "inn"}])
+    with store.reading() as connection:
+        assert connection.scalars(sa.select(tables.events.c.number)).all() == [3]
 
 
 def test_later_ids_are_larger() -> None:
     made = [new_id() for _ in range(100)]
     assert len(set(made)) == 100
     assert [each[:12] for each in made] == sorted(each[:12] for each in made)
+
+
+def test_many_rows_are_written_as_they_are_and_once(store: Store) -> None:
+    counted = Counted()
+    made = Writer(store, counted)
+    many = [exposure(user=f"u{at}", id=f"{at:032x}") for at in range(2 * writer.TOGETHER + 7)]
+    for given in (many[:10], many):  # a batch that is written again doubles nothing
+        waiting = made.put(given, durable=True)
+        assert waiting is not None
+        waiting.result(20)
+    made.close()
+    with store.reading() as connection:
+        found = [Exposure(*row) for row in connection.execute(sa.select(exposures).order_by(exposures.c.id))]
+    assert found == many
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_a_forked_process_makes_other_ids() -> None:
+    new_id()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writing, "\n".join(new_id() for _ in range(50)).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = {each[12:] for each in os.read(reading, 1 << 14).decode().split()}
+    os.close(reading)
+    os.close(writing)
+    assert len(theirs) == 50
+    assert not theirs & {new_id()[12:] for _ in range(300)}

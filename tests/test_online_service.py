@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import itertools
 import json
 import re
@@ -22,6 +23,7 @@ from service_world import Process, World, make_world
 from test_online_log import exposure, put
 from test_service import checked
 from test_service_process import ask
+from whyrank.atomic import sole_writer
 from whyrank.data.catalog import Catalog
 from whyrank.online import ab, events
 from whyrank.online.assignment import Experiment, parse_arms
@@ -127,6 +129,17 @@ def test_answers_that_are_not_personal_are_those_of_somebody_unknown(client: Tes
         text = client.post(f"/v1/{path}", json=body).text
         assert str(plain).replace("not_personal", "unknown_user").replace(world.user, "nobody knows") == str(theirs)
         assert "not_personal" not in text
+
+
+def test_feedback_beyond_the_end_of_a_list_is_refused_where_the_list_is_known(client: TestClient, world: World) -> None:
+    made = client.post("/v1/explain", json=pair(world, log=True, durable=True)).json()["results"][0]["exposure"]
+    click = {"exposure": made, "event": "clicked", "position": 1}
+    beyond = client.post("/v1/feedback", json={"events": [click, click | {"position": 99}]})
+    assert beyond.status_code == 422
+    assert "beyond the end of its list; use 1 to" in beyond.json()["detail"]
+    later = client.post("/v1/feedback", json={"events": [{"exposure": "0" * 32, "event": "shown", "position": 99}]})
+    assert later.json() == {"stored": 1, "repeated": 0}
+    assert client.post("/v1/feedback", json={"events": [click]}).json() == {"stored": 1, "repeated": 0}
 
 
 def test_feedback_names_an_exposure(client: TestClient, world: World, url: str) -> None:
@@ -402,6 +415,10 @@ def test_a_user_is_erased_from_the_store_and_the_models_in_service(world: World,
     with world.client(str(tmp_path / "toy"), store=url) as client:
         assert client.get(f"/v1/users/{world.user}").status_code == 200
         client.post("/v1/explain", json=pair(world, log=True))
+        (tmp_path / "toy.refresh").mkdir()
+        with sole_writer(tmp_path / "toy.refresh"):  # a refresh runs
+            busy = client.delete(f"/v1/users/someone-{world.user}")
+        assert (busy.status_code, busy.json()["type"]) == (503, "urn:whyrank:problem:still-served")
         receipt = checked(client.delete(f"/v1/users/{world.user}"), schemas_online.ReceiptAnswer)
         assert world.user not in str(receipt)
         assert receipt["store"]["exposures"] == 1  # also what was only queued
@@ -453,7 +470,7 @@ def test_what_was_acknowledged_survives_a_kill_once(world: World, url: str) -> N
             while True:
                 try:
                     answer = ask(service.url + "v1/explain", pair(world, durable=True))[1]
-                except OSError:
+                except (OSError, http.client.HTTPException):  # a kill may cut an answer short
                     return
                 acknowledged.append(answer["results"][0]["exposure"])  # type: ignore[index]
                 if len(acknowledged) >= 20:

@@ -8,8 +8,9 @@ import pytest
 pytest.importorskip("textblob")
 pytest.importorskip("vaderSentiment")
 
+from whyrank.errors import MissingExtra
 from whyrank.kernels.opinions import find_opinions
-from whyrank.mining.language import English
+from whyrank.mining.language import English, penn_tags
 
 
 @pytest.fixture(scope="module")
@@ -178,3 +179,9 @@ def test_a_long_sentence_has_no_more_opinions_than_there_is_room_for(english: En
     tokens = english.code_tokens(["great", "food", "and"] * 2000, np.array([0, 6000]))
     rows, _ = find_opinions(tokens.bits, tokens.sense, tokens.ends)
     assert 0 < len(rows) <= 256
+
+
+def test_without_its_word_lists_mining_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whyrank.mining.language.find_spec", lambda package: None)
+    with pytest.raises(MissingExtra, match=r"whyrank\[mine\]"):
+        penn_tags()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -174,3 +175,12 @@ def test_no_requirement_is_said_twice() -> None:
     said = [each for extra in project["optional-dependencies"].values() for each in extra] + project["dependencies"]
     names = Counter(re.split(r"[<>=\[]", each)[0] for each in said)
     assert [name for name, times in names.items() if times > 1 and name != "whyrank"] == []
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for file in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(file.relative_to(SOURCE)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

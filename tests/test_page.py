@@ -7,35 +7,22 @@ import hashlib
 import json
 import os
 import re
-import time
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import numpy as np
 import pytest
 
 import whyrank as wr
+from page_world import ARGUMENTS, CHROMIUM, experiment_of_two_weeks
 from whyrank.models import model_class
-from whyrank.online import ab, tables
-from whyrank.online.assignment import Experiment, parse_arms
-from whyrank.online.exposure import Exposure
 from whyrank.online.store import Store
 from whyrank.service.refresh_log import add_refresh
 from whyrank.simulation import simulate_reviews
 
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 KEY = "open sesame"
 PREFIX = "/reasons"
 VIEWS = (
@@ -91,6 +78,10 @@ REPORT = {
 }
 
 
+WAIT = 60_000  # milliseconds until what never comes is a failure; a busy machine may need many of them
+expect.set_options(timeout=WAIT)
+
+
 class Watched:
     """A page whose requests and complaints are remembered."""
 
@@ -99,7 +90,7 @@ class Watched:
         self.hosts: set[str] = set()
         self.asked: list[str] = []
         self.complaints: list[str] = []
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(WAIT)
         page.on("request", self._request)
         page.on("console", lambda message: message.type == "error" and self.complaints.append(message.text))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
@@ -135,34 +126,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model_class("counts")().fit(wr.mine(reviews).triplets).save(folder / "mined")
     (folder / "bper-j.metrics.json").write_text(json.dumps(REPORT))
     return folder
-
-
-def experiment_of_two_weeks(store: Store, explanations: list[str], lists: int = 1600) -> None:
-    """An experiment in which b gets more clicks, and the first explanation more than the others."""
-    generator, now = np.random.default_rng(0), int(time.time())
-    test = Experiment("diverse", parse_arms(["a=counts", "b=counts,diversity=0.5"], None), "00", now - 14 * 86_400)
-    ab.create(store, test)
-    rows, clicks = [], []
-    for at in range(lists):
-        user, shown = f"u{generator.integers(lists // 2):06d}", generator.permutation(min(len(explanations), 12))[:3]
-        arm = test.arm_of(user)
-        assert arm is not None
-        slate = [{"i": f"i{at % 20:05d}", "e": explanations[each], "p": 1.0} for each in shown]
-        head = (f"{at:032x}", test.created + at * (14 * 86_400) // lists, user, "explain", "counts", "d1", "diverse")
-        rows.append(Exposure(*head, arm.name, "{}", json.dumps(slate, separators=(",", ":")), 3)._asdict())
-        for place, each in enumerate(shown):
-            if generator.random() < (0.08 if arm.name == "a" else 0.16) * (2 if each == 0 else 1) / (1 + 0.3 * place):
-                about = {
-                    "key": None,
-                    "value": 1.0,
-                    "position": place + 1,
-                    "event": "clicked",
-                    "exposure": rows[-1]["id"],
-                }
-                clicks.append({**about, "time": rows[-1]["time"]})
-    with store.writing() as connection:
-        connection.execute(tables.exposures.insert(), rows)
-        connection.execute(tables.events.insert(), clicks)
 
 
 @pytest.fixture(scope="module")
@@ -314,7 +277,7 @@ def test_a_slider_ranks_anew_and_the_address_says_so(watched: Watched, user: str
 def test_goals_of_items_are_set_where_items_are_chosen_and_their_cost_is_told(watched: Watched, user: str) -> None:
     page = watched.open(f"?user={user}")
     before = cards(page).first.inner_text()
-    slider = page.get_by_role("slider", name="Least share of small")
+    slider = page.get_by_role("slider", name="Minimum share of small")
     with page.expect_response("**/v1/recommend") as answer:
         slider.focus()
         page.keyboard.press("End")
@@ -362,7 +325,8 @@ def difference(place: int, other: int | None) -> list[str]:
     """The marks of a reason that stands at `place` here and at `other` in the other list."""
     if other is None:
         return ["only here"]
-    return [] if place == other else [f"{abs(place - other)} {'higher' if other > place else 'lower'}"]
+    by = abs(place - other)
+    return [f"{by} place{'s' * (by > 1)} {'higher' if other > place else 'lower'} here"] if by else []
 
 
 @pytest.mark.parametrize("model", ["bper-j", "pop"])
@@ -412,12 +376,35 @@ def test_an_item_has_a_page_with_praise_criticism_and_similar_items(mined: Watch
         expect(section).to_contain_text(re.compile(rf"{count}( people| person)? {side}"))
     section.locator("summary").first.click()
     expect(section.get_by_text(re.compile(r"Review \d+")).first).to_be_visible()
-    page.get_by_role("combobox", name="Reasons for a user").fill("u00000")
+    page.get_by_role("combobox", name="Why this item for a user?").fill("u00000")
     page.get_by_role("option").first.click()
     expect(page).to_have_title(re.compile("Why i00001 for u00000"))
     page.get_by_role("link", name="About i00001").click()
     page.locator(".similar a").first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text(answer["similar"][0]["id"])
+
+
+def test_the_field_of_an_item_shows_its_title_and_still_means_the_item(watched: Watched, user: str) -> None:
+    def titled(route: Any) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "title": "The Old Mill"})
+
+    watched.page.route("**/v1/items/i00001*", titled)
+    page = watched.open(f"?user={user}&item=i00001")
+    field = page.get_by_role("combobox", name="Item")
+    expect(field).to_have_value("The Old Mill")
+    expect(page).to_have_title(f"Why The Old Mill for {user} · whyrank")
+    field.click()
+    expect(page.get_by_role("option").first).to_be_visible()
+    field.press("Escape")
+    field.press("Enter")
+    expect(page).to_have_url(re.compile("item=i00001"))
+    field.fill("i0000")
+    page.get_by_role("option").filter(has_text="i00002").click()
+    expect(page).to_have_url(re.compile("item=i00002"))
+    expect(field).to_have_value("i00002")
+    page.go_back()
+    expect(field).to_have_value("The Old Mill")
 
 
 def test_the_pool_opens_as_a_tree_of_aspects(mined: Watched) -> None:
@@ -429,6 +416,36 @@ def test_the_pool_opens_as_a_tree_of_aspects(mined: Watched) -> None:
     expect(page.locator("tbody tr").first).to_contain_text(name.split()[-1].rstrip("s")[:4])
     page.get_by_label("Search").fill("zebra")
     expect(page.get_by_text("No aspect contains “zebra”")).to_be_visible()
+    expect(page.get_by_text("0 aspects")).to_be_visible()
+
+
+def test_an_aspect_shows_its_own_explanations_after_the_back_button(mined: Watched) -> None:
+    page, held = mined.open("?view=pool&by=aspect"), []
+    aspects = page.locator("button[aria-expanded]")
+    for place in (0, 1):
+        aspects.nth(place).click()
+        expect(aspects.nth(place)).to_have_attribute("aria-expanded", "true")
+        expect(page.locator("tbody tr").first).to_be_visible()
+    second = page.locator("tbody tr").first.inner_text()
+    page.route("**/v1/explanations?*", lambda route: held.append(route))
+    with page.expect_request("**/v1/explanations?*"):
+        page.go_back()
+    expect(aspects.first).to_have_attribute("aria-expanded", "true")
+    expect(page.locator("tbody tr")).to_have_count(0)
+    with page.expect_response("**/v1/explanations?*"):
+        held[-1].continue_()
+    expect(page.locator("tbody tr").first).to_be_visible()
+    assert page.locator("tbody tr").first.inner_text() != second
+
+
+def test_a_pool_whose_aspects_do_not_come_says_so(mined: Watched) -> None:
+    mined.page.route("**/v1/aspects*", lambda route: route.abort())
+    page = mined.open("?view=pool&by=aspect")
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    mined.expect_complaint("ERR_FAILED")
+    mined.page.unroute("**/v1/aspects*")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("button", expanded=False).first).to_contain_text("explanation")
 
 
 def test_what_is_shown_can_be_saved_as_table_and_picture(watched: Watched, user: str) -> None:
@@ -440,7 +457,7 @@ def test_what_is_shown_can_be_saved_as_table_and_picture(watched: Watched, user:
         rows = list(csv.DictReader(file))
     assert len(rows) == count
     assert rows[0]["sentence"] == page.locator("article .text").first.inner_text()
-    for view in (f"?user={user}", "?view=model", "?view=pool"):
+    for view in (f"?user={user}&item=i00001", "?view=model", "?view=pool"):
         watched.open(view)
         with page.expect_download() as saved:
             page.get_by_role("button", name="Save as PNG").first.click()
@@ -481,8 +498,8 @@ def test_the_model_page_says_which_versions_were_served_and_why_one_was_refused(
     expect(versions).to_have_count(2)
     expect(versions.first).to_contain_text("Refused")
     expect(versions.first).to_contain_text("77 triplets · 2 new files of reviews")
-    expect(versions.first).to_contain_text("Worse than the model in service by more than the tolerance: −25.0%")
-    expect(versions.first).to_contain_text("NDCG 30.00%, 40.00% for the model before it (50 held-out records)")
+    expect(versions.first).to_contain_text("25.0% worse than the model in service; at most 2% is allowed")
+    expect(versions.first).to_contain_text("NDCG 30.00%, against 40.00% of the model before it (50 held-out records)")
     expect(versions.nth(1)).to_contain_text("In service")
     expect(versions.nth(1)).to_contain_text(wr.load(folder / "pop").digest()[:8])
     with page.expect_download() as saved:
@@ -509,6 +526,27 @@ def test_the_pool_is_searched_and_paged_and_says_who_says_it(watched: Watched) -
     expect(page.get_by_role("heading", name=re.compile("said before"))).to_be_visible()
     watched.open("?view=pool&query=zebra")
     expect(page.get_by_text("Nothing in the pool matches")).to_be_visible()
+
+
+def test_near_duplicates_are_saved_as_a_review_that_mining_applies(mined: Watched, folder: Path) -> None:
+    def with_duplicates(route: Any) -> None:
+        others = [("staff|kind|+", "kind, helpful staff"), ("staff|cold|-", "cold staff")]
+        found = [{"id": id_, "text": text, "frequency": 3, "overlap": 0.8} for id_, text in others]
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "near_duplicates": found})
+
+    one = wr.load(folder / "mined").catalog_.explanations.ids[0]
+    mined.page.route(re.compile(r"v1/explanations/[^?]"), with_duplicates)
+    page = mined.open(f"?view=pool&explanation={quote(one)}")
+    save = page.get_by_role("button", name="Save merges")
+    expect(save).to_be_disabled()
+    page.get_by_label("“kind, helpful staff” means the same").check()
+    with page.expect_download() as saved:
+        save.click()
+    assert saved.value.suggested_filename == "merges.csv"
+    with open(saved.value.path(), newline="", encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert row == {"decision": "merge", "into": one, "id": "staff|kind|+", "text": "kind, helpful staff"}
 
 
 # -- study -------------------------------------------------------------------------------------------------------------
@@ -542,7 +580,7 @@ def test_a_study_is_created_taken_blindly_and_counted(watched: Watched, browser:
     page = watched.open("?view=study")
     expect(page.get_by_text("No study yet")).to_be_visible()
     expect(page).to_have_title("Studies · whyrank")
-    page.get_by_label("Cases").fill("3")
+    page.get_by_label("Cases", exact=True).fill("3")
     page.get_by_role("button", name="Create the study").click()
     expect(page.get_by_role("heading", name="BPER-J or POP?")).to_be_visible()
     links = page.get_by_role("link", name=re.compile(r"Participant \d"))
@@ -591,9 +629,16 @@ def test_an_answer_is_saved_after_a_lost_connection_and_keys_work_in_any_case(
     expect(page.get_by_text("Question: Which list is closer in meaning")).to_be_visible()
 
 
+def test_what_does_not_exist_is_not_asked_for_again(watched: Watched) -> None:
+    page = watched.open("?view=study&study=none")
+    expect(page.get_by_role("alert")).to_have_text("There is no study 'none' in this store.")
+    expect(page.get_by_role("button", name="Try again")).to_have_count(0)
+    watched.expect_complaint("404")
+
+
 def test_a_wrong_link_is_answered_kindly(watched: Watched) -> None:
     page = watched.open("?view=take&token=wrong")
-    expect(page.get_by_role("heading", name="This link is not known")).to_be_visible()
+    expect(page.get_by_role("heading", name="We do not know this link")).to_be_visible()
     watched.expect_complaint("404")
 
 
@@ -669,7 +714,7 @@ def test_feedback_shows_which_reasons_work_and_leads_to_their_lists(watched: Wat
     best = answer["rows"][0]
     expect(rows.first).to_contain_text(best["text"])
     expect(rows.first).to_contain_text(f"{100 * best['rate']:.1f}%")
-    expect(rows.first).to_contain_text("more than usual at its places")
+    expect(rows.first).to_contain_text("above the usual rate")
     rows.first.get_by_role("link", name="Lists with").click()
     expect(page.get_by_role("heading", name="What was shown")).to_be_visible()
     page.locator("tbody tr").first.wait_for()
@@ -690,31 +735,34 @@ def test_arms_stand_side_by_side_in_feedback(watched: Watched) -> None:
 # -- everywhere --------------------------------------------------------------------------------------------------------
 
 
-def test_no_view_scrolls_sideways_on_a_phone(browser: Browser, service: str, user: str) -> None:
-    with browser.new_context(viewport={"width": 360, "height": 740}) as context:
-        watched = Watched(context.new_page(), service)
-        for view in VIEWS:
-            page = watched.open(view.format(user=user, item="i00001"))
-            page.wait_for_load_state("networkidle")
-            expect(page.get_by_role("main")).not_to_be_empty()
-            wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-            assert wider <= 0, view
-        watched.check()
+WIDER = """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(
+    () => done(document.documentElement.scrollWidth - document.documentElement.clientWidth))))"""
+
+
+def settle(page: Page) -> None:
+    """Wait until the view shows what it asked for."""
+    page.locator("main, .take, h1").first.wait_for()
+    expect(page.get_by_text(re.compile("^(Loading .*|…)$"))).to_have_count(0)
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is missing: make page")
-def test_axe_finds_nothing_in_any_view(browser: Browser, service: str, user: str) -> None:
+def test_no_view_has_findings_of_axe_or_scrolls_sideways_on_a_phone(browser: Browser, service: str, user: str) -> None:
     rules = AXE.read_text(encoding="utf-8")
-    with browser.new_context(color_scheme="light", bypass_csp=True) as context:
-        page = context.new_page()
+    large, phone = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
+    with browser.new_context(color_scheme="light", bypass_csp=True, viewport=large) as context:
+        watched = Watched(context.new_page(), service)
+        page = watched.page
         asked = {"a": "bper-j", "b": "pop", "cases": 2, "participants": 1, "agreement": 1, "ties": True}
         made = page.request.post(f"{service}v1/studies", data=asked).json()
         link, results = made["participants"][0]["path"], f"?view=study&study={made['id']}"
-        for view in (*VIEWS, "?view=take&token=wrong", results, link):
-            page.goto(service + view.format(user=user, item="i00001"))
-            page.wait_for_load_state("networkidle")
+        for view in (*VIEWS, results, link):
+            watched.open(view.format(user=user, item="i00001"))
+            settle(page)
             page.evaluate(rules)
             assert axe_findings(page) == [], view
+            page.set_viewport_size(phone)
+            assert page.evaluate(WIDER) <= 0, view
+            page.set_viewport_size(large)
         page.get_by_role("button", name="Start").click()
         page.locator(".progress").wait_for()
         assert axe_findings(page) == [], "a case"
@@ -724,10 +772,15 @@ def test_axe_finds_nothing_in_any_view(browser: Browser, service: str, user: str
             page.wait_for_function("before => document.querySelector('.progress')?.innerText !== before", arg=before)
         page.get_by_role("heading", name="Thank you.").wait_for()
         assert axe_findings(page) == [], "the end"
-        page.goto(service + results)
+        watched.open(results)
         page.get_by_text("Case 1").click()
         page.evaluate(rules)
         assert axe_findings(page) == [], "results with answers"
+        watched.check()
+        watched.open("?view=take&token=wrong")
+        page.get_by_role("heading", name="We do not know this link").wait_for()
+        page.evaluate(rules)
+        assert axe_findings(page) == [], "a wrong link"
 
 
 def axe_findings(page: Page) -> list[tuple[str, list[str]]]:
@@ -781,6 +834,8 @@ def test_a_service_that_went_away_is_said_and_can_be_asked_again(watched: Watche
     expect(page.get_by_role("alert")).to_contain_text("does not answer")
     page.unroute("**/v1/recommend")
     page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.get_by_role("region", name="Reasons")).to_have_attribute("aria-busy", "false")
     expect(cards(page).first).to_be_visible()
     watched.expect_complaint("ERR_FAILED")
 

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whyrank import USERPOP, Profile, Triplets, compare, evaluate, load
+from whyrank import COUNTS, SHARE, USERPOP, Model, Profile, Split, Triplets, compare, evaluate, load
 from whyrank.data.people import end_of
 from whyrank.errors import ArtifactError
+from whyrank.models.counts import MANY
 from whyrank.models.learned import Correction, with_correction
 from whyrank.models.profile import TIMELESS
 from whyrank.models.profile_mixture import best_counts, counts_alone, mixture
@@ -287,3 +288,22 @@ def test_a_scale_without_times_and_one_that_is_none_are_refused(fitted: Profile,
         damaged.recency_ = np.array(bad)
         with pytest.raises(ArtifactError, match="recency is not a scale"):
             load(damaged.save(tmp_path / f"damaged-{number}"))
+
+
+@pytest.mark.parametrize("kind", [Profile, COUNTS, SHARE])
+def test_pairs_that_share_users_and_items_are_scored_with_the_bits_of_each_alone(
+    kind: type[Model], split: Split
+) -> None:
+    model = kind(**({"epochs": 1, "factors": 8} if kind is Profile else {})).fit(split)
+    rng = np.random.default_rng(0)
+    users = rng.integers(-1, len(model.catalog_.users), MANY + 50).astype(np.int32)
+    items = rng.integers(-1, len(model.catalog_.items), MANY + 50).astype(np.int32)
+    queries, bonus = model.queries(users, items), model.bonus(users, items, 10)
+    assert bonus is not None
+    for at in range(0, len(users), 37):
+        one = model.bonus(users[at : at + 1], items[at : at + 1], 10)
+        assert one is not None
+        np.testing.assert_array_equal(queries[at : at + 1], model.queries(users[at : at + 1], items[at : at + 1]))
+        row = slice(bonus.indptr[at], bonus.indptr[at + 1])
+        np.testing.assert_array_equal(bonus.explanations[row], one.explanations)
+        np.testing.assert_array_equal(bonus.values[row], one.values)

@@ -23,11 +23,10 @@ from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.explain import explain_files
 from whyrank.cluster.fit import fit, put_data
 from whyrank.cluster.ingest import ingest
-from whyrank.cluster.session import Cluster, Lost, connect
+from whyrank.cluster.session import Cluster, connect
 from whyrank.cluster.split import split_files
 from whyrank.cluster.statements import mine_statement_files
-from whyrank.cluster.store import Store
-from whyrank.cluster.training import ClusterTrainer
+from whyrank.cluster.store import StateStore
 from whyrank.data import read
 from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
@@ -72,6 +71,7 @@ def machines(plan: Path) -> Iterator[Any]:
     patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     patch.setenv("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     patch.setenv("RAY_worker_niceness", "0")  # tests share the machine with other tests
+    patch.setenv("RAY_health_check_period_ms", "500")  # a node whose process is gone is noticed after five of them
     patch.setenv("RAY_AUTH_MODE", "disabled")  # a loopback cluster that lives for a minute
     patch.setenv(ray_faults.PLAN, str(plan))
     size = {"num_cpus": 1, "object_store_memory": 80_000_000}
@@ -108,7 +108,7 @@ def fault(plan: Path) -> Iterator[Callable[[str], Path]]:
 
 @pytest.fixture
 def dataset(data: Triplets, tmp_path: Path) -> Dataset:
-    return put_data(data, Store.at(tmp_path / "store"))
+    return put_data(data, StateStore.at(tmp_path / "store"))
 
 
 def facts(folder: Path) -> dict[str, Any]:
@@ -177,8 +177,7 @@ from whyrank.cli import main
 from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.fit import fit
 from whyrank.cluster.session import connect
-from whyrank.cluster.store import Store
-from whyrank.cluster.training import ClusterTrainer
+from whyrank.cluster.store import StateStore
 from whyrank.models import BPERJ
 from whyrank.training import Monitor, Run
 
@@ -190,7 +189,7 @@ class Tell(Monitor):
         return False
 
 with connect(sys.argv[1]) as cluster:
-    data = Dataset.load(Store.at(sys.argv[2]))
+    data = Dataset.load(StateStore.at(sys.argv[2]))
     fit(cluster, BPERJ(**QUICK | {"epochs": 5}), data, Path(sys.argv[3]), Run(monitors=(Tell(),), checkpoint_seconds=0))
 """
 
@@ -247,23 +246,6 @@ def test_a_node_removed_in_the_middle_of_an_epoch_changes_nothing(
     assert facts(made) == fitted_here(data, tmp_path / "here")
 
 
-def test_what_is_lost_is_learned_again_from_the_last_manifest(
-    cluster: Cluster, dataset: Dataset, data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learn, calls = ClusterTrainer._learn, []
-
-    def losing(self: ClusterTrainer) -> None:
-        calls.append(self.done + 1)
-        if calls == [1, 2, 3]:
-            raise Lost("gone")
-        learn(self)
-
-    monkeypatch.setattr(ClusterTrainer, "_learn", losing)
-    made = fit(cluster, BPER(**QUICK), dataset, tmp_path / "there", Run(checkpoint_seconds=0))
-    assert calls == [1, 2, 3, 3]
-    assert facts(made) == fitted_here(data, tmp_path / "here")
-
-
 def test_what_cannot_be_trained_on_a_cluster_says_so(cluster: Cluster, dataset: Dataset, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="leave out --ray"):
         fit(cluster, POP(), dataset, tmp_path / "there")
@@ -288,7 +270,7 @@ def folder(data: Triplets, tmp_path: Path) -> Path:
 
 def test_a_folder_of_files_is_numbered_as_if_it_were_read_here(cluster: Cluster, folder: Path, tmp_path: Path) -> None:
     here = read(folder)
-    there = ingest(cluster, folder, Store.at(tmp_path / "store"), parts=5)
+    there = ingest(cluster, folder, StateStore.at(tmp_path / "store"), parts=5)
     assert there.digest == here.digest()
     assert there.parts == 5
     settings: dict[str, Any] = QUICK | {"bias_start": "popularity", "epochs": 1}
@@ -370,7 +352,7 @@ def test_the_flagship_learns_from_parts_and_goes_on_after_kills(
     model = ProfileJ(factors=4, epochs=2, item_epochs=1)
     here = facts(model.fit(data).save(tmp_path / "here"))
     plans = [fault(f"kill-{name}") for name in ("epoch", "finish", "save")]
-    made = fit(cluster, model, Dataset.of(data, Store.at(tmp_path / "store"), 3), tmp_path / "there")
+    made = fit(cluster, model, Dataset.of(data, StateStore.at(tmp_path / "store"), 3), tmp_path / "there")
     assert not any(plan.exists() for plan in plans)
     assert facts(made) == here
 

@@ -19,7 +19,7 @@ from whyrank.evaluation import beyond
 from whyrank.kernels.neighbours import jaccard, neighbours
 from whyrank.models import BPER, COUNTS, POP, RAND, SHARE, Profile
 from whyrank.ranking import bulk
-from whyrank.ranking.bulk import Shown, explain_file
+from whyrank.ranking.bulk import BulkColumns, explain_file
 from whyrank.ranking.evidence import evidence
 from whyrank.ranking.options import Options
 from whyrank.ranking.rank import rank
@@ -199,7 +199,7 @@ def test_bulk_refuses_what_it_cannot_read_or_write(model: BPER, tmp_path: Path) 
     with pytest.raises(ParameterError, match="uncompressed"):
         explain_file(model, tmp_path / "p.csv", tmp_path / "out.csv.gz")
     with pytest.raises(ParameterError, match="quotes are lists"):
-        explain_file(model, tmp_path / "p.csv", tmp_path / "out.csv", shown=Shown(quotes=True))
+        explain_file(model, tmp_path / "p.csv", tmp_path / "out.csv", shown=BulkColumns(quotes=True))
     with pytest.raises(DataError, match="no such file"):
         explain_file(model, tmp_path / "p.csv", tmp_path / "out.parquet")
     pl.DataFrame({"user": ["a"]}).write_csv(tmp_path / "p.csv")

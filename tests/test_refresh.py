@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from whyrank.mining.mine import mine
 from whyrank.models import BPER, COUNTS, Model, load
 from whyrank.models.learned import Correction, LearnedModel, carried_over, with_correction
 from whyrank.service import refresh as refreshing
-from whyrank.service.refresh import Recipe, refresh
+from whyrank.service.refresh import Recipe, _name, refresh
 from whyrank.service.refresh_log import read_refreshes
 
 SAID = ("The bed was comfortable.", "The staff was friendly.", "The room was clean.", "The pool was warm.")
@@ -197,6 +198,63 @@ def test_what_cannot_be_refreshed_says_why(served: Path, tmp_path: Path) -> None
         refresh(served, [served.parent / "reviews"])
 
 
+@pytest.fixture
+def unknown(first: Path, tmp_path: Path) -> Path:
+    """A model in service that no refresh has made, with the mined folder that it was fitted to beside it."""
+    shutil.copytree(first / "current", tmp_path / "current")
+    mine([first / "reviews" / "1.csv"]).write(tmp_path / "mined")
+    write_reviews(tmp_path / "new.csv", 120, 30)
+    return tmp_path / "current"
+
+
+def test_a_model_whose_pool_is_not_known_is_not_replaced_by_one_of_new_reviews_alone(
+    unknown: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, new = load(unknown).digest(), unknown.parent / "new.csv"
+    with pytest.raises(SystemExit) as leaving:
+        main(["refresh", str(unknown), str(new)])
+    said = " ".join(capsys.readouterr().err.split())
+    assert leaving.value.code == 2
+    assert "name --pool (the mined folder that it was fitted to), or give --fresh" in said
+    assert load(unknown).digest() == before
+    with pytest.raises(ParameterError, match="give one of them"):
+        refresh(unknown, [new], pool=unknown.parent / "mined", fresh=True)
+    assert refresh(unknown, [new], fresh=True, recipe=Recipe(least=50)).outcome == "refused"
+    found = refresh(unknown, [new], fresh=True, recipe=Recipe(tolerance=1.0))
+    assert (found.outcome, found.pool) == ("swapped", None)
+    assert int(load(unknown).catalog_.popularity.sum()) == 27
+
+
+def test_a_pool_that_was_named_is_remembered_and_never_left_out_silently(unknown: Path) -> None:
+    pool, new = unknown.parent / "mined", [unknown.parent / "new.csv"]
+    assert refresh(unknown, new, pool=pool, recipe=Recipe(least=50)).outcome == "refused"
+    found = refresh(unknown, new)
+    assert (found.outcome, found.pool) == ("swapped", str(pool.resolve()))
+    assert int(load(unknown).catalog_.popularity.sum()) == 147
+    write_reviews(unknown.parent / "more.csv", 150, 30)
+    told: list[str] = []
+    found = refresh(unknown, [unknown.parent / "more.csv"], pool=pool, tell=told.append)
+    assert found.outcome == "swapped"
+    assert found.pool is not None
+    assert found.pool.startswith(str(unknown.parent / "current.refresh"))
+    assert f"--pool {pool} is not used: the pool of earlier refreshes goes on" in " ".join(told)
+    write_reviews(unknown.parent / "last.csv", 180, 30)
+    last = [unknown.parent / "last.csv"]
+    assert refresh(unknown, last, fresh=True, recipe=Recipe(least=50)).outcome == "refused"
+    assert refresh(unknown, last).outcome == "swapped"  # a new pool that was refused leaves the old one in place
+    assert int(load(unknown).catalog_.popularity.sum()) == 207
+
+
+def test_a_model_that_knows_far_less_is_refused(unknown: Path) -> None:
+    small = unknown.parent / "small"
+    mine(write_reviews(unknown.parent / "0.csv", 0, 20)).write(small)
+    before, told = load(unknown).digest(), list[str]()
+    recipe = Recipe(tolerance=1.0)
+    found = refresh(unknown, [unknown.parent / "new.csv"], pool=small, recipe=recipe, tell=told.append)
+    assert (found.outcome, load(unknown).digest()) == ("refused", before)
+    assert "refused: the new model knows 47 triplets, the one in service 120" in " ".join(told)
+
+
 def test_no_request_fails_while_a_model_is_refreshed(served: Path) -> None:
     body = json.dumps({"user": "u1", "item": "h1", "grounded": False}).encode()
     write_reviews(served.parent / "reviews" / "2.csv", 120, 120, SAID[2:])
@@ -250,6 +308,17 @@ def test_drift_counts_shares_by_hand(tmp_path: Path) -> None:
     assert found.distance == pytest.approx(0.5)
     assert found.totals == {"new_statements": 1, "new_aspects": 1, "rising": 1, "falling": 1}
     assert drift(None, old).new_statements == []
+
+
+def test_every_part_of_a_recipe_but_its_threads_makes_another_run() -> None:
+    others = {
+        "model": COUNTS(power=0.5), "rules": {"min_count": 7}, "columns": {"user": "u"}, "titles": {"a": "A"},
+        "on_error": "skip", "trim": True, "holdout": 0.2, "tolerance": 0.5, "least": 7, "reactions": False,
+    }  # fmt: skip
+    assert set(others) == {field.name for field in fields(Recipe)} - {"threads"}
+    names = [_name({}, None, replace(Recipe(), **{name: value})) for name, value in others.items()]
+    assert len({_name({}, None, Recipe()), *names}) == len(others) + 1
+    assert _name({}, None, Recipe(threads=2)) == _name({}, None, Recipe())
 
 
 def test_an_interval_takes_the_records_of_a_user_together() -> None:

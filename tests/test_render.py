@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from whyrank.render import Fitted, html_table, is_numeric, latex_table, markdown_table
+from whyrank.render import FittingTable, html_table, is_numeric, latex_table, markdown_table
 
 HEADERS = ["model", "ndcg_paper @10 %", "recall @10 %", "training"]
 ROWS = [["profile-j", "13.964*", "66.989*", "6.9 s"], ["pop", "5.382*", "31.051", "-"]]
 
 
-def printed(table: Fitted, width: int) -> str:
+def printed(table: FittingTable, width: int) -> str:
     out = io.StringIO()
     Console(file=out, width=width, color_system=None).print(table)
     return out.getvalue()
@@ -23,7 +23,7 @@ def printed(table: Fitted, width: int) -> str:
 
 @given(st.integers(34, 120))
 def test_a_narrow_terminal_loses_columns_but_no_digit_name_or_star(width: int) -> None:
-    shown = printed(Fitted(HEADERS, ROWS, drop=["training", "recall @10 %"]), width)
+    shown = printed(FittingTable(HEADERS, ROWS, drop=["training", "recall @10 %"]), width)
     assert "…" not in shown
     assert max(map(len, shown.splitlines())) <= width
     for text in ("profile-j", "13.964*", "5.382*"):
@@ -34,14 +34,14 @@ def test_a_narrow_terminal_loses_columns_but_no_digit_name_or_star(width: int) -
 
 
 def test_columns_go_in_the_order_that_is_asked_for() -> None:
-    shown = printed(Fitted(HEADERS, ROWS, drop=["training", "recall @10 %"]), 45)
+    shown = printed(FittingTable(HEADERS, ROWS, drop=["training", "recall @10 %"]), 45)
     assert "66.989*" in shown
     assert "6.9 s" not in shown
 
 
 def test_texts_wrap_where_they_may() -> None:
     rows = [["professional front desk staff who speak five languages", "1.00"]]
-    shown = printed(Fitted(["because", "score"], rows, wrap=["because"]), 40)
+    shown = printed(FittingTable(["because", "score"], rows, wrap=["because"]), 40)
     assert "1.00" in shown
     words = re.findall(r"[a-z]+", shown)
     assert [word for word in words if word in rows[0][0].split()] == rows[0][0].split()
@@ -60,3 +60,13 @@ def test_a_column_is_numeric_if_every_known_cell_is() -> None:
     assert is_numeric(["1.5", "", "-", "+7.0%"])
     assert not is_numeric(["1.5", "good"])
     assert not is_numeric(["", "-"])
+
+
+@given(st.integers(40, 120))
+def test_of_two_columns_with_one_header_the_last_goes_and_no_digit_is_lost(width: int) -> None:
+    headers = ["arm", "uplift", "interval", "per 100 lists", "interval"]
+    row = ["b", "+90.4%", "+40.8% to +170.3%", "+19.29", "+10.38 to +28.20"]
+    shown = printed(FittingTable(headers, [row], drop=headers[:1:-1]), width)
+    assert max(map(len, shown.splitlines())) <= width
+    assert "+40.8% to +170.3%" in shown or "interval" not in shown.splitlines()[1]
+    assert ("+10.38 to +28.20" in shown) == ("not shown at this width" not in shown)

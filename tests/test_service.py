@@ -325,7 +325,10 @@ def test_the_pool_is_sorted_and_filtered(world: World, client: TestClient) -> No
         answer = client.get("/v1/explanations", params={"limit": 100, **params})
         return checked(answer, schemas_catalog.ExplanationsAnswer)["explanations"]
 
-    assert [each["frequency"] for each in page()] == sorted((e["frequency"] for e in page()), reverse=True)
+    for query in ("", "s"):  # at the start of some texts, within others
+        often = [each["frequency"] for each in page(query=query)]
+        assert len(often) > 10
+        assert often == sorted(often, reverse=True)
     worst = [each["sentiment"] for each in page(sort="negative")]
     assert worst == sorted(worst)
     assert all(each["sentiment"] < 0 for each in page(polarity="negative"))
@@ -415,7 +418,20 @@ def test_titles_and_aspects_come_from_tables(world: World, tmp_path: Path) -> No
     (tmp_path / "titles.csv").write_text(f"item,title\n{world.item},The Grand\n")
     (tmp_path / "aspects.csv").write_text("id,aspect\ne00165,location\n")
     files = {"titles": str(tmp_path / "titles.csv"), "aspects": str(tmp_path / "aspects.csv")}
-    with world.client("pop", **files) as client:
+    experiment = {"name": "t", "arms": [{"name": name, "model": "pop"} for name in "ab"]}
+    pairs = [{"user": world.user, "item": item, "said": ["clean"]} for item in (world.item, "gone")]
+    report = world.folder / "pop.metrics.json"
+    report.write_text(json.dumps({"missed": pairs}))
+    with world.client("pop", store=f"sqlite:///{tmp_path}/t.db", **files) as client:
+        report.unlink()
+        (model,) = client.get("/v1/models").json()["models"]
+        assert [each["title"] for each in model["report"]["missed"]] == ["The Grand", None]
+        assert client.post("/v1/experiments", json=experiment).status_code == 201
+        asked = {"user": world.user, "item": world.item, "experiment": "t"}
+        assert client.post("/v1/explain", json=asked).status_code == 200
+        client.get(f"/v1/users/{world.user}/export")  # writes what is logged
+        (shown,) = client.get("/v1/experiments/t/exposures").json()["exposures"]
+        assert {each["title"] for each in shown["slate"]} == {"The Grand"}
         assert client.get("/v1/items", params={"query": "grand"}).json()["items"][0]["id"] == world.item
         assert client.get(f"/v1/items/{world.item}").json()["title"] == "The Grand"
         assert client.get("/v1/explanations/e00165").json()["aspect"] == "location"

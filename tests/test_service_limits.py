@@ -17,7 +17,7 @@ from service_world import World, make_world
 from whyrank.errors import ParameterError
 from whyrank.service import pages
 from whyrank.service.app import create_app
-from whyrank.service.limits import Buckets, Keys
+from whyrank.service.limits import ApiKeys, Buckets
 from whyrank.service.run import _hosts, is_loopback, run
 from whyrank.service.server import make_config
 from whyrank.service.settings import Settings, read_keys
@@ -82,7 +82,7 @@ def test_all_hashes_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatc
         return one == two
 
     monkeypatch.setattr("whyrank.service.limits.hmac.compare_digest", compare)
-    keys = Keys([HASH, "0" * 64, "1" * 64])
+    keys = ApiKeys([HASH, "0" * 64, "1" * 64])
     assert keys.find(KEY.encode()) is not None
     assert keys.find(b"wrong") is None
     assert len(compared) == 6
@@ -365,4 +365,4 @@ def test_the_hash_of_an_empty_key_is_refused(tmp_path: Path, key: str, monkeypat
     monkeypatch.setenv("WHYRANK_API_KEYS", empty)
     with pytest.raises(ParameterError, match="empty key"):
         read_keys(None)
-    assert Keys([empty]).find(b"") is None
+    assert ApiKeys([empty]).find(b"") is None

@@ -131,6 +131,7 @@ def test_exposures_of_schema_version_2_get_the_lengths_that_were_asked_for(store
     writer.close()
     with store.writing() as connection:  # as version 2 was
         connection.exec_driver_sql("ALTER TABLE whyrank_exposure DROP COLUMN asked")
+        connection.exec_driver_sql("ALTER TABLE whyrank_schema DROP COLUMN salt")
         connection.exec_driver_sql("UPDATE whyrank_schema SET version = 2")
     Store(store.url).create().close()
     asked = dict(Log.read(store.url).exposures.select("exposure", "asked").rows())

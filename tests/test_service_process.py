@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import threading
@@ -212,7 +213,10 @@ def test_a_full_disk_under_the_store_is_told_and_survived(tmp_path: Path, world:
         (("serve", "{pop}", "--store", "sqlite:////none/none.db"), "cannot be used"),
         (("serve", "{pop}", "--split", "nowhere"), "nowhere: no such split folder"),
         (("serve", "{pop}", "--host", "0.0.0.0"), "no API keys"),
-        (("study", "results", "--store", "sqlite://"), "holds no study"),
+        (
+            ("study", "results", "--store", "sqlite://"),
+            "there is no study; make one with `whyrank study create` (the store is sqlite://;",
+        ),
     ],
 )
 def test_a_start_that_cannot_work_ends_with_one_line_and_code_2(
@@ -262,3 +266,36 @@ def test_the_study_commands_go_from_cases_to_a_file(
     call("export", "-o", "answers.csv")
     assert (tmp_path / "answers.csv").read_text().count("\n") == 13
     assert "pop" in call("results")
+
+
+def test_commands_that_are_suggested_find_the_same_store(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import whyrank.cli.ab
+    import whyrank.cli.study  # noqa: F401 - registers the commands
+    from whyrank.cli import main
+    from whyrank.cli.stores import store_option
+
+    def call(code: int, *arguments: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        assert ended.value.code == code
+        return " ".join("".join(capsys.readouterr()).split())
+
+    def suggested(said: str, command: str) -> list[str]:
+        return shlex.split(re.split("[,;] | links begin", said[said.index(command) :] + " ")[0])[1:]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    said = call(0, "ab", "create", "t", "--arm", "a=pop", "--arm", "b=rand", "--store", "sqlite:///my own.db")
+    call(0, *suggested(said, "whyrank ab results"))
+    assert suggested(said, "whyrank serve") == ["serve", "--experiment", "t", "--store", "sqlite:///my own.db"]
+    folders = [str(world.folder / name) for name in ("split", "pop", "rand")]
+    url = "http://127.0.0.1:8123/"
+    said = call(0, "study", "create", *folders, "--cases", "2", "--store", "sqlite:///my own.db", "--url", url)
+    assert "0 answers" in call(0, *suggested(said, "whyrank study results"))
+    serve = ["study", "serve", "--port", "8123", "--store", "sqlite:///my own.db"]
+    assert suggested(said, "whyrank study serve") == serve
+    assert "(the store is sqlite:///other.db;" in call(2, "ab", "show", "t", "--store", "sqlite:///other.db")
+    assert "(the store is sqlite:///other.db;" in call(2, "study", "results", "s", "--store", "sqlite:///other.db")
+    assert "secret" not in store_option("postgresql+psycopg://me:secret@host/name")

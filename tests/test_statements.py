@@ -75,6 +75,16 @@ def test_what_is_wished_for_or_said_about_others_is_no_statement(mined: Mined) -
     assert "it|noisy|-" not in set(mined.explanations["id"])
 
 
+def test_a_wish_for_more_is_not_too_much_of_it_and_money_is_no_aspect() -> None:
+    texts = ("The staff could be friendlier.", "The rooms could be cleaner.", "Ten euros for a tea is too expensive.")
+    texts += ("The wifi works well.", "The staff was nice.", "The rooms were nice.", "The bar could be better.")
+    rows = [(f"u{k}", f"i{k % 5}", texts[k % len(texts)], 3.0) for k in range(30 * len(texts))]
+    found = mine(pl.DataFrame(rows, ["user", "item", "text", "rating"], orient="row")).explanations
+    assert not [each for each in found["id"] if "too" in each or "euro" in each or "dirty" in each]
+    assert "bar|bad|-" in set(found["id"])
+    assert "well-working wifi" in set(found["text"])
+
+
 def test_overall_judgements_are_kept_apart(mined: Mined) -> None:
     assert "it|great|+" not in set(mined.explanations["id"])
     assert mined.coverage["judgements"] > 0
@@ -378,3 +388,131 @@ def test_a_quote_of_praise_does_not_complain(sentence: str, opinion: str, shown:
         text, *places, StatementEnglish(), False, praise=pl.Series([None], dtype=pl.String)
     )
     assert behind_a_complaint[0] is not None
+
+
+FRAGMENTS = ("Clean rooms.", "Fair prices.", "Friendly staff, clean rooms.", "Small portions.", "Sticky tables.")
+
+
+def fragments(kinds: tuple[str, ...], each: int = 5) -> pl.DataFrame:
+    """Short reviews of four cafes, every text by some users."""
+    texts = [f"{text} We came on day {number}." for text in kinds for number in range(each)]
+    users, items = ([f"{name}{number % size}" for number in range(len(texts))] for name, size in (("u", 23), ("i", 4)))
+    return pl.DataFrame({"user": users, "item": items, "text": texts})
+
+
+def test_fragments_without_a_verb_count_where_people_write_so() -> None:
+    found = set(mine(fragments(FRAGMENTS)).explanations["id"])
+    assert {"room|clean|+", "price|affordable|+", "staff|friendly|+", "portion|small|-", "table|sticky|-"} <= found
+
+
+def test_fragments_do_not_make_idioms_aspects() -> None:
+    inside = ("They told us on short notice.", "We were there for a romantic getaway with friends.") * 3
+    found = set(mine(fragments((*FRAGMENTS, *inside, "Romantic getaway."))).explanations["aspect"])
+    assert not found & {"notice", "getaway"}
+    assert "table" in found
+
+
+def test_a_noun_that_is_only_praised_in_fragments_is_no_aspect() -> None:
+    found = set(mine(fragments((*FRAGMENTS, "Nice cafe.", "Great cafe."), 9)).explanations["aspect"])
+    assert "cafe" not in found
+
+
+@pytest.mark.parametrize("text", ["The prices are fair.", "Low prices.", "Cheap prices.", "Honest prices."])
+def test_fair_low_and_cheap_prices_are_affordable_whatever_the_rating(text: str) -> None:
+    table = fragments((text, "The staff was rude."), 6).with_columns(rating=pl.Series([1.0] * 6 + [5.0] * 6))
+    assert mine(table).explanations.filter(aspect="price")["id"].to_list() == ["price|affordable|+"]
+
+
+def test_a_price_that_is_not_fair_is_not_affordable() -> None:
+    found = mine(fragments(("The prices are not fair.", "The staff was rude."), 6)).explanations["id"]
+    assert "price|affordable|+" not in set(found)
+
+
+@pytest.mark.parametrize("text", ["The prices are too low.", "The price is too cheap."])
+def test_a_price_that_is_too_low_is_no_praise(text: str) -> None:
+    found = mine(fragments((text, "The staff was rude."), 6)).explanations["id"]
+    assert "price|affordable|+" not in set(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The staff couldnt have been more helpful.", "staff|helpful|+"),
+        ("The staff couldn't have been more helpful.", "staff|helpful|+"),
+        ("The tables are too close together.", "table|cramped|-"),
+    ],
+)
+def test_negations_without_apostrophe_and_things_close_together(text: str, expected: str) -> None:
+    found = set(mine(fragments((text, "The soup was cold."), 6)).explanations["id"])
+    assert expected in found
+    assert not {one for one in found if one.startswith(("staff", "table"))} - {expected}
+
+
+TELEGRAM = (
+    "Great coffee, friendly staff, nice view, clean rooms, fair prices, fast wifi, comfy seats, fresh cake, quiet "
+    "terrace, tasty sandwiches, good music, helpful owner."
+)
+FOREIGN = (
+    "Sehr schönes Café, freundliches Personal, leckerer Kuchen, guter Kaffee, faire Preise, schneller Service und ein "
+    "ruhiger Platz mit toller Aussicht auf den Fluss.",
+    "Très bon café, personnel sympathique, gâteaux délicieux, prix corrects, service rapide et une belle terrasse avec "
+    "vue sur la rivière, nous reviendrons sûrement.",
+    "Muy buen café, personal amable, pasteles deliciosos, precios justos, servicio rápido y una terraza bonita con "
+    "vistas al río, volveremos seguro el próximo verano.",
+    "Ottimo caffè, personale gentile, torte deliziose, prezzi onesti, servizio veloce e una bella terrazza con vista "
+    "sul fiume, torneremo sicuramente la prossima estate.",
+    "Heerlijke koffie, vriendelijk personeel, lekkere taart, eerlijke prijzen, snelle bediening en een rustig terras "
+    "met mooi uitzicht op het water, we komen zeker terug.",
+    "Ótimo café, funcionários simpáticos, bolos deliciosos, preços justos, serviço rápido e uma bela esplanada com "
+    "vista para o rio, vamos voltar com certeza no próximo verão.",
+)
+
+
+def test_a_telegram_in_english_is_read_and_other_languages_are_not() -> None:
+    texts = [*(TELEGRAM + " " + "Nice" * n for n in range(4)), *FOREIGN]
+    table = pl.DataFrame({"user": [f"u{n}" for n in range(10)], "item": ["i1", "i2"] * 5, "text": texts})
+    result = mine(table)
+    assert result.rejected == {"not English": 6}
+    assert {"staff|friendly|+", "wifi|fast|+", "room|clean|+"} <= set(result.explanations["id"])
+
+
+def test_marks_do_not_make_a_language() -> None:
+    text = "Friendly staff!!! Clean rooms!!! Fair prices!!! The cake: fresh, fresh, fresh!!! Nice view!!!"
+    assert mine(fragments((text,) * 3)).rejected == {}
+
+
+def test_pronouns_mean_something_else_where_nobody_says_so_with_the_name() -> None:
+    praise = ("The cake was fresh. It was delicious.", "I had the soup. It was delicious.", "It was delicious.") * 4
+    named = ("This restaurant is quiet.", "It was quiet.", "This restaurant was beautiful.") * 2
+    found = mine(fragments((*praise, *named, "This restaurant was delicious."))).explanations
+    counts = dict(found.select("id", "count").iter_rows())
+    assert counts["it|quiet|+"] > 10
+    assert counts.get("it|tasty|+", 0) <= 5  # not the sixty that speak about a dish
+
+
+def test_several_hotels_and_a_missing_one_are_not_the_item() -> None:
+    texts = ("This hotel is quiet.", "This hotel was clean.", "The hotel was quiet.") * 4
+    texts += ("There are cheap hotels nearby.",)
+    texts += ("There are plenty of hotels around.", "There was no hotel there.", "This hotel is beautiful.") * 2
+    found = set(mine(fragments(texts)).explanations["id"])
+    assert {"it|quiet|+", "it|clean|+", "it|beautiful|+"} <= found
+    assert not {each for each in found if each.startswith(("it|cheap", "it|generous", "it|missing"))}
+
+
+def test_without_a_learned_name_a_place_is_the_item() -> None:
+    found = set(mine(fragments((*FRAGMENTS, "Quiet place.", "Nice place."))).explanations["id"])
+    assert "it|quiet|+" in found
+    assert not {each for each in found if each.startswith("place|")}
+
+
+def test_nobody_praises_a_noise_and_rooms_are_not_high() -> None:
+    texts = ("The street noise was no problem.", "Great noise.", "The noise was excellent.", "The noise was terrible.")
+    rooms = ("The room was clean.", "The rooms are clean.", "The room was quiet.", "The room was bright.") * 6
+    found = set(mine(fragments((*texts * 3, *rooms, "The room was high.", "The prices are high."))).explanations["id"])
+    assert {"noise|bad|-", "room|clean|+", "price|long|-"} <= found
+    assert not {"noise|great|+", "room|long|-", "room|long|+"} & found
+
+
+def test_a_condition_is_no_opinion_about_the_length_of_the_item() -> None:
+    texts = ("This hotel is quiet.", "As long as you sleep well.", "The walls are thin as long as nobody fixes them.")
+    assert not {each for each in mine(fragments(texts)).explanations["id"] if "|long|" in each}

@@ -14,7 +14,7 @@ from whyrank.errors import DataError, ParameterError
 from whyrank.experiments import measures
 from whyrank.experiments.spaces import SPACES, space_of
 from whyrank.experiments.tuning import balanced, pareto, tune
-from whyrank.models import BPER, MODELS
+from whyrank.models import BPER, COUNTS, MODELS
 
 optuna = pytest.importorskip("optuna")
 SMALL = {"factors": [4, 8], "learning_rate": [0.05], "epochs": [3, 6, 12]}
@@ -53,6 +53,22 @@ def test_a_search_goes_on_where_it_stopped(split: Split, tmp_path: Path) -> None
     assert [len(first.trials), len(second.trials)] == [2, 4]
     assert second.trials[:2] == first.trials
     assert tune("bper", split, space, trials=4, **options).trials == second.trials
+
+
+def test_the_defaults_are_tried_first_and_kept_where_nothing_drawn_is_better(
+    split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = {"user_smoothing": [1000.0], "item_smoothing": [1000.0], "power": {"low": 1.8, "high": 2.0}}
+    monkeypatch.setitem(SPACES["counts"], "tpe", space)
+    found = tune("counts", split, space, trials=3, storage=tmp_path / "trials.sqlite")
+    assert [set(trial["parameters"]) for trial in found.trials] == [set(), set(space), set(space)]
+    assert found.parameters == {}
+    default = COUNTS().fit(split.train, split.validation)
+    assert found.values == [measures.means(default, split.validation)["ndcg_paper"]]
+    assert len(tune("counts", split, space, trials=4, storage=tmp_path / "trials.sqlite").trials) == 4
+    assert len(tune("counts", split, space, seconds=0).trials) == 1  # no time is left after the defaults
+    other = tune("counts", split, {"power": [2.0]}, trials=1)
+    assert other.parameters == {"power": 2.0}  # a space of somebody's own is a bound
 
 
 def test_a_joint_model_is_tuned_for_both_tasks_and_its_front_is_drawn(split: Split, tmp_path: Path) -> None:

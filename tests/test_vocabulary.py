@@ -43,6 +43,11 @@ def test_few_and_many_lookups_agree(known: list[str], asked: list[str]) -> None:
     assert many.tolist() == few * 70
 
 
+def test_of_ids_that_are_equally_near_those_with_the_same_beginning_come_first() -> None:
+    ids = Vocabulary.of([f"u{number:06d}" for number in range(600)], "user")
+    assert ids.nearest("u00022x") == ["u000220", "u000221", "u000222"]
+
+
 def test_unknown_ids_are_named_with_their_nearest() -> None:
     with pytest.raises(UnknownId, match=r"unknown user 'an'; nearest known: ann"):
         Vocabulary.of(["ann", "bob"], "user").number("an")
