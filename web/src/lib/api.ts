@@ -16,7 +16,7 @@ export type Options = Partial<
   >
 >;
 export type Goals = Partial<Pick<Schemas["RecommendRequest"], "serendipity" | "shares">>;
-export type Report = Schemas["Report"];
+export type Report = Schemas["ModelReport"];
 export type Model = Schemas["ModelOut"];
 export type Models = Schemas["ModelsAnswer"];
 export type Version = Schemas["VersionOut"];
@@ -135,11 +135,12 @@ export const aspects = (model: string | undefined, signal?: AbortSignal) =>
 export const explanation = (id: string, model: string | undefined, signal?: AbortSignal) =>
   json<ExplanationDetail>(`v1/explanations/${part(id)}`, { query: { model }, signal });
 
+// Who looks at the page is not the customer: what it asks for is never logged as shown to them.
 export const explain = (pair: { user: string; item: string }, options: Options, signal?: AbortSignal) =>
-  json<Explanations>("v1/explain", { body: { ...pair, ...options }, signal });
+  json<Explanations>("v1/explain", { body: { ...pair, ...options, log: false }, signal });
 
 export const recommend = (user: string, options: Options & Goals & { reasons: number }, signal?: AbortSignal) =>
-  json<Recommendations>("v1/recommend", { body: { user, ...options }, signal });
+  json<Recommendations>("v1/recommend", { body: { user, ...options, log: false }, signal });
 
 export const studies = (signal?: AbortSignal) =>
   json<Schemas["StudiesAnswer"]>("v1/studies", { signal });

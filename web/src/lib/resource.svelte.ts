@@ -8,17 +8,17 @@ export class Resource<T> {
   milliseconds = $state<number | undefined>();
   #under: AbortController | undefined;
 
-  /** Ask anew; a question that is still under way is dropped, and the last answer stays until the next comes. */
+  /** Ask anew: what is under way is dropped, a problem is forgotten, and the last answer stays until the next comes. */
   async load(ask: (signal: AbortSignal) => Promise<T>): Promise<void> {
     this.#under?.abort();
     const under = (this.#under = new AbortController());
     const start = performance.now();
     this.busy = true;
+    this.problem = undefined;
     try {
       const data = await ask(under.signal);
       if (under.signal.aborted) return;
       this.data = data;
-      this.problem = undefined;
       this.milliseconds = performance.now() - start;
     } catch (error) {
       if (under.signal.aborted) return;

@@ -7,7 +7,15 @@ export const count = (value: number) => whole.format(value);
 
 export const plural = (value: number, one: string, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
 
-export const percent = (value: number, digits = 1) => `${(100 * value).toFixed(digits)}%`;
+/** A share in percent. Halves go to the even digit, as in Python: files that the service makes show the same figure. */
+export function percent(value: number, digits = 1): string {
+  const even = { minimumFractionDigits: digits, maximumFractionDigits: digits, useGrouping: false, roundingMode: "halfEven" } as const;
+  return `${(100 * value).toLocaleString("en", even)}%`;
+}
+
+/** How long an answer took. */
+export const duration = (milliseconds: number) =>
+  milliseconds < 1000 ? `${Math.max(1, Math.round(milliseconds))} ms` : `${(milliseconds / 1000).toFixed(1)} s`;
 
 /** A score with its sign as a real minus. */
 export const score = (value: number, digits = 2) => value.toFixed(digits).replace("-", "−");
@@ -50,8 +58,8 @@ export const PARTS: Record<string, string> = {
   item: "item",
   popularity: "popularity",
   interaction: "user and item together",
-  bonus: "counts and options",
-  boost: "options",
+  bonus: "evidence and settings",
+  boost: "settings",
 };
 
 const METRICS: Record<string, [string, string]> = {
@@ -74,12 +82,9 @@ const METRICS: Record<string, [string, string]> = {
   recommendation_f1: ["F1 of items", "over all users"],
 };
 
-export const metric = (name: string): string => {
-  const known = METRICS[name];
-  if (known) return known[0];
-  const spaced = name.replaceAll("_", " ");
-  return spaced.charAt(0).toUpperCase() + spaced.slice(1);
-};
+export const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+
+export const metric = (name: string): string => METRICS[name]?.[0] ?? capital(name.replaceAll("_", " "));
 
 /** A metric's value; most are shares. */
 export const metricValue = (name: string, value: number): string =>
@@ -117,10 +122,10 @@ export const change = (share: number, digits = 1) => `${signed(100 * share, digi
 /** How far a difference can be trusted, for people who do not know p-values. */
 export function certainty(p: number | null | undefined): string {
   if (p === null || p === undefined) return "";
-  if (p < 0.001) return "the difference is practically certain (p < 0.001)";
-  if (p < 0.01) return `the difference is very likely real (p = ${p.toFixed(3)})`;
-  if (p < 0.05) return `the difference is probably real (p = ${p.toFixed(3)})`;
-  return `the difference may be chance (p = ${p.toFixed(2)})`;
+  if (p < 0.001) return "the difference is practically certain (p\u00a0<\u00a00.001)";
+  if (p < 0.01) return `the difference is very likely real (p\u00a0=\u00a0${p.toFixed(3)})`;
+  if (p < 0.05) return `the difference is probably real (p\u00a0=\u00a0${p.toFixed(3)})`;
+  return `the difference may be chance (p\u00a0=\u00a0${p.toFixed(2)})`;
 }
 
 /** A share as people say it: 27 of 100. */
