@@ -2,16 +2,17 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+NPM := $(shell command -v npm 2> /dev/null)
 # Machines with few cores: one thread for BLAS, two for our kernels, unless the caller says otherwise.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test lint page dist bench docs clean
+.PHONY: help demo test lint page modules kernels system dist bench docs clean
 
 help:
 	@echo "make demo   install the core and walk the whole way on simulated reviews (under two minutes)"
-	@echo "make test   install everything and run all checks and tests (under ten minutes)"
+	@echo "make test   install everything and run all checks and tests (about twelve minutes on two cores)"
 	@echo "make page   build the web page into the package (needs Node)"
 	@echo "make dist   build the wheel and the sdist, both with the page, and serve the wheel from a clean environment"
 	@echo "make docs   build the documentation into site/, without network"
@@ -21,11 +22,11 @@ help:
 demo: $(VENV)/.demo
 	$(BIN)/whyrank demo -o demo
 
-test: $(VENV)/.test
-	scripts/system-packages
-	$(MAKE) lint
-	@if command -v npm > /dev/null; then $(MAKE) page; fi
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+# What waits for the network or for one core is done side by side.
+test:
+	$(MAKE) -j 3 $(VENV)/.test system $(if $(NPM),modules)
+	$(MAKE) -j 3 lint kernels $(if $(NPM),page)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder  # many tests wait for processes: one more than cores
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -33,9 +34,22 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 
 # The page's types come from the service's own OpenAPI document.
-page: $(VENV)/.serve
+page: $(VENV)/.serve modules
 	$(BIN)/python scripts/openapi web/openapi.json
-	cd web && npm ci --no-audit --no-fund && npm run types && npm run check && npm run build
+	cd web && npm run types && npm run check && npm run build
+
+modules: web/node_modules/.package-lock.json
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	cd web && npm ci --no-audit --no-fund
+	@touch $@
+
+# Compiled once, and not by every process that tests start.
+kernels: $(VENV)/.test
+	$(BIN)/whyrank doctor --compile > /dev/null
+
+system:
+	scripts/system-packages
 
 dist: page $(VENV)/.test
 	rm -rf dist
@@ -64,9 +78,10 @@ $(VENV)/.serve: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet -e '.[mine,serve]'
 	@touch $@ $(VENV)/.demo
 
-# torch first and pinned: a range may bring gigabytes of GPU libraries. Compiled on all cores afterwards: pip takes one.
+# torch first and pinned: a range may bring gigabytes of GPU libraries. Compiled on all cores afterwards, where pip takes
+# one, and without what is never imported here.
 $(VENV)/.test: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --no-compile -c constraints.txt torch
 	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e '.[all]'
-	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true  # a few templates are no Python
+	$(BIN)/python -m compileall -qq -j 0 -x '/(tests?|transformers/models|moto|rllib|sympy)/' $(VENV)/lib || true  # a few templates are no Python
 	@touch $@ $(VENV)/.demo $(VENV)/.serve

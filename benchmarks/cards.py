@@ -28,12 +28,13 @@ card is good if every sentence on it is fluent and specific, and no two of them 
 card without any reason is not good. Whether a card is true to the item's reviews was not labelled.
 
 How far to trust this: the labels were written by a language model that followed the rubric, not by people. The rules
-were changed between rounds after what was found on these same four sets: the figures are not held out. Readers differ
-by up to fifteen of sixty and nine of twenty-five between rounds with small changes (all rounds: benchmarks/README.md).
-The cards of the last, seventh round were read without marks: those of version 0.1 (clauses), of the
-statements before this round and of those now were mixed in random order and labelled in one pass, equal ones once.
-That is only half blind: clauses can be told from statements by their form, statements before from those now by their
-templates ("praise the great views"), and the reader had changed the rules and seen some of the cards.
+were changed between rounds after reading these same four sets, so the figures are not held out. Between rounds with
+small changes, labels differ by up to fifteen of sixty statements and nine of twenty-five cards (all rounds:
+benchmarks/README.md). In the last, seventh round, the cards of version 0.1 (clauses), of the statements before this
+round and of the statements now were mixed in random order, without marks, and labelled in one pass; equal cards were
+labelled once. That is only half blind. Clauses can be told from statements by their form, and earlier statements from
+the present ones by their templates ("praise the great views"). The reader had also changed the rules and seen some of
+the cards.
 
 | good cards of 25 | games | hotels | recipes | restaurants |
 |---|--:|--:|--:|--:|
@@ -41,10 +42,10 @@ templates ("praise the great views"), and the reader had changed the rules and s
 | statements, before | 14 | 25 | 13 | 21 |
 | statements, now | 22 | 23 | 18 | 24 |
 
-On hotels nothing was gained: the two cards less are a matter of wording. Recipes lack more to say: of the seven bad
-cards three are one sentence ("13 people find it delicious"), the other four are one and the same. Statements one by one
-were labelled afterwards, by the same reader and not mixed. Two faults that this reading found were fixed after it and
-not labelled again: details that more people give than the praise they stand behind, and "helpful member"."""
+Hotels gained nothing; the two cards fewer are a matter of wording. Reviews of recipes say too little: of the seven
+bad cards, three have a single sentence ("13 people find it delicious"), and the other four are identical. Single
+statements were labelled afterwards, by the same reader and not mixed. This reading found two faults, which were fixed
+afterwards and not labelled again: a detail given by more people than the praise it belongs to, and "helpful member"."""
 
 
 def draw(file: Path) -> dict[str, Any]:

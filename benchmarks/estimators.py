@@ -1,9 +1,10 @@
 """Bias and coverage of the estimators over many logs of people whose value is known.
 
-    python benchmarks/estimators.py [--logs 1000] [--lists 2000] [--obp]
+    python benchmarks/estimators.py [--logs 1000] [--lists 2000] [--clip 50] [--obp]
 
 Each log holds lists that a Profile model has shown, drawn with explore 1 and epsilon 0.1; estimated is what COUNTS
 would have got under the same options. The truth is the mean of the known chances of clicks over two million lists.
+Mean weights are 1 where the log has all that COUNTS would show up to a position.
 `--obp` compares three estimators with the Open Bandit Pipeline on one log, where it is installed.
 """
 
@@ -12,12 +13,13 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from numpy.typing import NDArray
 
 import whyrank as wr
 from whyrank.online import estimators
 from whyrank.online.estimate import estimate
 from whyrank.online.propensity import Policy, along, anywhere
-from whyrank.online.rewards import lists_of
+from whyrank.online.rewards import ShownLists, lists_of
 from whyrank.online.simulated import simulate_log
 from whyrank.ranking.rank import rank
 from whyrank.simulation import SimulatedPeople
@@ -35,15 +37,27 @@ def truth(people: SimulatedPeople, model: wr.Model, lists: int = 2_000_000, piec
     return float(np.mean(found))
 
 
-def run(people: SimulatedPeople, shown: wr.Model, other: wr.Model, logs: int, lists: int) -> None:
+def mean_weights(policy: Policy, lists: ShownLists, clip: float) -> NDArray[np.float64]:
+    """Up to every position."""
+    nothing = np.zeros((len(policy.model.catalog_.explanations), N))
+    chance = along(policy, lists, (nothing, nothing), np.zeros(len(lists.length), np.int64)).chance
+    return estimators.list_weights(chance, lists.propensity, clip).mean(0)
+
+
+def run(people: SimulatedPeople, shown: wr.Model, other: wr.Model, logs: int, lists: int, clip: float) -> None:
     known = truth(people, other)
     new, old = Policy(other, OPTIONS), Policy(shown, OPTIONS)
     rows: dict[str, list[tuple[float, bool, float]]] = {name: [] for name in estimators.ESTIMATORS}
+    weights = []
     for number in range(logs):
-        log = simulate_log(people, shown, lists, OPTIONS, seed=1 + number)
-        for each in estimate(log, new, old).lines:
+        log = lists_of(simulate_log(people, shown, lists, OPTIONS, seed=1 + number))
+        for each in estimate(log, new, old, clip=clip).lines:
             rows[each.estimator].append((each.value, each.low <= known <= each.high, each.high - each.low))
-    print(f"{logs:,} logs of {lists:,} lists; the truth is {known:.5f} clicks per list\n")
+        weights.append(mean_weights(new, log, clip))
+    print(f"{logs:,} logs of {lists:,} lists; the truth is {known:.5f} clicks per list; clip {clip:g}")
+    means, errors = np.mean(weights, axis=0), np.std(weights, axis=0, ddof=1) / np.sqrt(logs)
+    told = (f"{mean:.4f} (+-{error:.4f})" for mean, error in zip(means, errors, strict=True))
+    print(f"mean weights up to each position: {', '.join(told)}\n")
     print("| estimator | bias | its standard error | root mean square error | 95% intervals that cover | width |")
     print("|---|--:|--:|--:|--:|--:|")
     for name, answers in rows.items():
@@ -98,12 +112,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--logs", type=int, default=1000)
     parser.add_argument("--lists", type=int, default=2000)
+    parser.add_argument("--clip", type=float, default=50.0, help="the largest weight")
     parser.add_argument("--obp", action="store_true", help="compare with the Open Bandit Pipeline")
     arguments = parser.parse_args()
     people = wr.simulate_people(users=1000, items=100, explanations=300, records=20_000, seed=0)
     shown, other = wr.Profile(seed=0).fit(people.triplets), wr.COUNTS().fit(people.triplets)
     if arguments.logs:
-        run(people, shown, other, arguments.logs, arguments.lists)
+        run(people, shown, other, arguments.logs, arguments.lists, arguments.clip)
     if arguments.obp:
         compare_with_obp(people, shown, other)
 

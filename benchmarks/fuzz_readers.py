@@ -333,10 +333,10 @@ def keys_corpus(folder: Path) -> list[Files]:
 
 
 def read_keys_file(folder: Path) -> None:
-    from whyrank.service.limits import Keys
+    from whyrank.service.limits import ApiKeys
     from whyrank.service.settings import read_keys
 
-    assert Keys(read_keys(folder / "keys"))
+    assert ApiKeys(read_keys(folder / "keys"))
 
 
 def metrics_corpus(folder: Path) -> list[Files]:

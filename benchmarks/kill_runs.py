@@ -370,7 +370,12 @@ def kill_log(world: Path, store: str, kills: int, rng: random.Random) -> Tally:
 def workers_of(process: subprocess.Popen[str]) -> set[int]:
     """Process ids of the workers of a service."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return {int(each) for each in children if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()}
+    found = set()
+    for each in children:
+        with contextlib.suppress(OSError):  # it may have ended in between
+            if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes():
+                found.add(int(each))
+    return found
 
 
 def hold(url: str, count: int) -> list[socket.socket]:

@@ -33,10 +33,10 @@ from whyrank.cluster.dataset import Dataset
 from whyrank.cluster.fit import job_of, put_data
 from whyrank.cluster.fit_workers import FitWorkers
 from whyrank.cluster.peers import Address, Peers
-from whyrank.cluster.plan import PROBE, DataSizes, plan_fit, slower
+from whyrank.cluster.plan import PROBE, PlannedSizes, plan_fit, slower
 from whyrank.cluster.profile import ProfileJob, assemble
 from whyrank.cluster.session import Cluster, connect
-from whyrank.cluster.store import Store
+from whyrank.cluster.store import StateStore
 from whyrank.cluster.training import ClusterTrainer
 from whyrank.data.triplets import Triplets
 from whyrank.models import BPER, PITF, Model, Profile
@@ -50,7 +50,7 @@ from whyrank.training.blocks import BlockSolver
 SHARDS = 4
 ROUNDS = 6
 STORE = 500_000_000  # bytes of a node's object store
-LARGE = DataSizes(100_000_000, 10_000_000, 1_000_000, 5_000_000_000, 10_000_000_000)
+LARGE = PlannedSizes(100_000_000, 10_000_000, 1_000_000, 5_000_000_000, 10_000_000_000)
 STAGE = "reasons"
 
 
@@ -196,7 +196,7 @@ def main(times: float, models: list[str]) -> None:
     print(f"probe: {slower() * PROBE * 1e3:.1f} ms", flush=True)
     chosen = [each for each in (BPER(shards=SHARDS), PITF(shards=SHARDS), Profile(recent=False)) if each.id in models]
     with tempfile.TemporaryDirectory() as folder:
-        parts = put_data(data, Store.at(Path(folder) / "store"))
+        parts = put_data(data, StateStore.at(Path(folder) / "store"))
         for model in chosen:
             if isinstance(model, FactorModel):
                 print(f"{model.id}, 1 process, 1 thread: {len(data) / here(model, data, 1) / 1e6:.2f} M triplets/s")
