@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+import sqlalchemy as sa
 
 import whyrank as wr
 from whyrank.cli import main
 from whyrank.data import Triplets, read_split
 from whyrank.data.catalog import Catalog
-from whyrank.errors import DataError
+from whyrank.errors import DataError, ParameterError
 from whyrank.models import BPER, COUNTS, RUCF, load
 from whyrank.models.learned import Correction, with_correction
 from whyrank.online.about import about
 from whyrank.online.erasure import TOMBSTONE
 from whyrank.online.forget import RECOUNTED, UNLINKED, forget, held_by_model
 from whyrank.online.store import Store
+from whyrank.online.tables import events
 from whyrank.service.refresh import Recipe, refresh
 from whyrank.training import Run
 from whyrank.training.checkpoint import Checkpoint
@@ -186,6 +189,96 @@ def test_what_refreshes_left_beside_a_model_is_erased_as_well(
         main(["forget", USER, "--model", str(live)])
     assert done.value.code == 0
     assert f"nothing is known of '{USER}'" in " ".join(capsys.readouterr().err.split())
+
+
+def refreshed_twice(tmp_path: Path, live: Path, **given: object) -> tuple[Path, Recipe]:
+    """A model of reviews, the user's among them, and more reviews without the user."""
+    said = ("The bed was comfortable.", "The staff was friendly.", "The room was clean.")
+    rows = [(USER if k == 7 else f"u{k}", f"h{k % 10}", said[k % 10 % 3], 5) for k in range(160)]
+    table = pl.DataFrame(rows, ["user", "item", "text", "rating"], orient="row")
+    for name, part in (("1", table[:120]), ("2", table[120:])):
+        part.write_csv(tmp_path / f"{name}.csv")
+    recipe = Recipe(COUNTS(), tolerance=1.0)
+    refresh(live, [tmp_path / "1.csv"], recipe=recipe, **given)  # type: ignore[arg-type]
+    return tmp_path / "2.csv", recipe
+
+
+def is_known(model: Path) -> bool:
+    return USER in load(model).catalog_.users.ids.to_list()
+
+
+@pytest.mark.parametrize("place", ["beside the link", "elsewhere"])
+def test_refreshes_of_a_link_and_in_another_place_are_found(tmp_path: Path, place: str) -> None:
+    (tmp_path / "versions").mkdir()
+    live = tmp_path / "live"
+    live.symlink_to(tmp_path / "versions" / "v1")
+    given = {"work": tmp_path / "work"} if place == "elsewhere" else {}
+    more, recipe = refreshed_twice(tmp_path, live, **given)
+    assert is_known(live)
+    forget(USER, models=[live.resolve()])  # named by what the link shows
+    assert not names_user(tmp_path / "versions")
+    assert not names_user(given.get("work", tmp_path / "live.refresh"))
+    assert refresh(live, [more], recipe=recipe, **given).outcome == "swapped"  # type: ignore[arg-type]
+    assert not is_known(live)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_pool_that_a_refused_refresh_remembers_is_erased_from(tmp_path: Path, is_there: bool) -> None:
+    live, pool = tmp_path / "live", tmp_path / "pool"
+    more, recipe = refreshed_twice(tmp_path, tmp_path / "other")
+    wr.mine(tmp_path / "1.csv").write(pool)
+    COUNTS().fit(wr.read(pool)).save(live)
+    assert refresh(live, [more], pool=pool, recipe=Recipe(COUNTS(), least=1000)).outcome == "refused"
+    if not is_there:
+        pool.rename(tmp_path / "away")
+    forget(USER, models=[live])
+    assert not names_user(live)
+    if not is_there:
+        (tmp_path / "away").rename(pool)
+        with pytest.raises(ParameterError, match="name --pool"):
+            refresh(live, [more], recipe=recipe)
+        return
+    assert not names_user(pool)
+    assert refresh(live, [more], recipe=recipe).outcome == "swapped"
+    assert not is_known(live)
+
+
+def test_a_run_that_cannot_be_read_does_not_stop_an_erasure(tmp_path: Path) -> None:
+    live = tmp_path / "live"
+    refreshed_twice(tmp_path, live)
+    runs = tmp_path / "live.refresh" / "runs"
+    (run,) = runs.iterdir()
+    shutil.copytree(run, runs / "0000000000000000")
+    table = runs / "0000000000000000" / "pool" / "triplets.parquet"
+    table.write_bytes(table.read_bytes()[:-100])
+    forget(USER, models=[live])
+    assert not names_user(live)
+    assert not names_user(tmp_path / "live.refresh")
+    assert [each.name for each in runs.iterdir()] == [run.name]
+
+
+def test_reports_in_and_beside_a_model_name_the_user_no_more(tmp_path: Path, split: Path) -> None:
+    folder, missed = tmp_path / "model", [{"user": name, "item": "inn", "said": ["quiet"]} for name in (USER, "bob")]
+    COUNTS().fit(read_split(split).train).save(folder, {"missed": missed})
+    (tmp_path / "model.metrics.json").write_text(json.dumps({"missed": missed}))
+    forget(USER, models=[folder])
+    for file in (folder / "metrics.json", tmp_path / "model.metrics.json"):
+        assert [each["user"] for each in json.loads(file.read_text())["missed"]] == ["bob"]
+
+
+def test_an_erasure_waits_for_no_reader_of_the_store(tmp_path: Path) -> None:
+    store, other = (Store(f"sqlite:///{tmp_path}/log.db") for _ in range(2))
+    store.create()
+    with other.reading() as connection:
+        connection.execute(sa.select(events)).all()
+        forget(USER, store=store)
+        assert store.untidy
+        assert not store.tidy()
+    assert store.tidy()
+    assert not store.untidy
+    assert (tmp_path / "log.db-wal").stat().st_size == 0
+    store.close()
+    other.close()
 
 
 def test_an_export_shows_what_a_model_holds(tmp_path: Path, split: Path) -> None:

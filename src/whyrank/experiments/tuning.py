@@ -179,7 +179,11 @@ def _try_defaults(study: Study, search: _Search, workers: WorkerPool | None) -> 
     else:
         found, notes = workers.gather([workers.submit(try_out, workers.put(search), {})])[0]
     values = list(found) if isinstance(found, tuple) else [found]
-    study.add_trial(optuna.trial.create_trial(values=values, user_attrs=notes | {"defaults": True}))
+    notes = notes | {"defaults": True}
+    if any(map(math.isnan, values)):  # as Optuna takes a trial of its own that measures nothing
+        study.add_trial(optuna.trial.create_trial(state=optuna.trial.TrialState.FAIL, user_attrs=notes))
+    else:
+        study.add_trial(optuna.trial.create_trial(values=values, user_attrs=notes))
 
 
 def _side_by_side(

@@ -17,7 +17,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.atomic import json_object, sole_writer
+from whyrank.artifacts import REPORT, read_report, report_text
+from whyrank.atomic import json_object, new_file, sole_writer
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.people import TEXTS, People
@@ -25,16 +26,17 @@ from whyrank.data.ratings import ANY
 from whyrank.data.split import Split, is_split, read_splits, write_splits
 from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import Vocabulary
-from whyrank.errors import DataError
+from whyrank.errors import ArtifactError, DataError
 from whyrank.mining.mined import Mined, is_mined
 from whyrank.mining.pool import Pool, described
 from whyrank.models import Model, load
 from whyrank.online.erasure import erase, tombstone
-from whyrank.places import refresh_folder
+from whyrank.places import refresh_folders
 
 if TYPE_CHECKING:
     from whyrank.online.store import Store
 
+STATE = "state.json"  # of refreshes
 RECOUNTED = "evidence is counted anew without the user"
 UNLINKED = (
     "counts of people still include the user, without a link; name the split it was fitted to and it is recounted"
@@ -90,8 +92,9 @@ def forget(
         store: an open store, or None.
         models: folders of saved models. The id becomes a tombstone drawn at random, factors become zeros (as those of
             somebody unknown), quotes and whatever the user said are removed. Where `data` names what a model was fitted
-            to, its evidence is counted anew without the user. What refreshes left beside a model is erased as well:
-            the pool and the model of the last run; earlier runs with the user in them are removed.
+            to, its evidence is counted anew without the user. What refreshes left is erased as well, wherever they
+            worked: the pool that the next one goes on with, and the model of the last run; earlier runs with the user
+            in them, or that cannot be read, are removed.
         data: folders of splits, mined folders, and files of checkpoints. A checkpoint is removed, since it holds the
             user's factors and belongs to data that are no longer there.
 
@@ -103,12 +106,13 @@ def forget(
     """
     stored = None if store is None else erase(store, user)
     named, served = [Path(each) for each in data], [Path(each) for each in models]
-    work = [folder for each in served if (folder := refresh_folder(each)).is_dir()]
+    work = list(dict.fromkeys(folder for each in served for folder in refresh_folders(each)))
+    served = list({each.resolve(): each for each in served}.values())  # two links may show one folder
     with ExitStack() as locks:
         for each in work:  # a refresh that runs would put the user in again
             locks.enter_context(sole_writer(each))
-        pools = [run / "pool" for each in work for run in _runs(each)]
-        fitted_to = _training_data([*named, *pools])
+        pools = [pool for each in work for pool in _pools(each)]
+        fitted_to = [*_training_data(named), *_training_data(pools, needed=False)]
         folders = [forget_model(each, user, fitted_to) for each in served]
         folders += [erased for each in work for erased in _forget_runs(each, user)]
         folders += [forget_data(each, user) for each in named]
@@ -121,6 +125,8 @@ def forget_model(folder: Path, user: str, fitted_to: Sequence[Triplets] = ()) ->
     with sole_writer(folder):
         model = load(folder)
         before = model.digest()
+        for file in (folder / REPORT, *(each.parent / f"{each.name}.{REPORT}" for each in (folder, folder.resolve()))):
+            _forget_in_report(file, user)
         number = int(model.catalog_.users.numbers([user], missing="negative")[0])
         if number < 0:
             return Erased(str(folder), "model", False, before, before)
@@ -139,8 +145,34 @@ def forget_model(folder: Path, user: str, fitted_to: Sequence[Triplets] = ()) ->
         names[number] = tombstone()
         users = Vocabulary(pl.Series(catalog.users.ids.name, names, pl.String), catalog.users.kind)
         _take_in(model, replace(counted, users=users), number, digest)
-        model.save(folder)
+        model.save(folder, read_report(folder / REPORT) if (folder / REPORT).is_file() else None)
         return Erased(str(folder), "model", True, before, load(folder).digest(), removed, note)
+
+
+def _forget_in_report(file: Path, user: str) -> None:
+    """Take the user's pairs out of what was measured of a model; the figures, which name nobody, stay."""
+    if not file.is_file():
+        return
+    try:
+        report = read_report(file)
+    except ArtifactError:  # nobody can tell whom it names, and nothing shows it
+        file.unlink()
+        return
+    missed = report.get("missed")
+    if not isinstance(missed, list):
+        return
+    left = [each for each in missed if not (isinstance(each, dict) and each.get("user") == user)]
+    if len(left) < len(missed):
+        with new_file(file) as aside:
+            aside.write_text(report_text(report | {"missed": left}), encoding="utf-8")
+
+
+def _pools(work: Path) -> list[Path]:
+    """The pools that the next refresh may go on with: that of the last run, and the one it was told of."""
+    state = json_object(work / STATE)
+    found = [work / "runs" / str(state["run"]) / "pool"] if "run" in state else []
+    found += [Path(str(state["pool"]))] if "pool" in state else []
+    return [each for each in found if is_mined(each)]
 
 
 def _runs(work: Path) -> list[Path]:
@@ -151,12 +183,18 @@ def _runs(work: Path) -> list[Path]:
 
 def _forget_runs(work: Path, user: str) -> list[Erased]:
     """Erase a user from the run that the next refresh goes on with, and remove other runs that hold them."""
-    current, found = json_object(work / "state.json").get("run"), list[Erased]()
+    state, found = json_object(work / STATE), list[Erased]()
     for run in _runs(work):
-        mined = Mined.read(run / "pool")
-        if user not in mined.pool.triplets["user"]:
-            continue
-        if run.name != current:
+        current = run.name == state.get("run")
+        try:
+            mined = Mined.read(run / "pool")
+        except DataError:
+            if current:
+                raise
+        else:
+            if user not in mined.pool.triplets["user"]:
+                continue
+        if not current:
             before = _account_digest(run / "pool")
             shutil.rmtree(run)
             found.append(Erased(str(run), "run", True, before, None, note="removed: nothing goes on with it"))
@@ -166,6 +204,14 @@ def _forget_runs(work: Path, user: str) -> list[Erased]:
         if (run / "checkpoint").is_file():
             found.append(forget_data(run / "checkpoint", user))
         found.append(forget_data(run / "pool", user))  # last: it tells that there is something to erase
+    if "pool" in state:
+        told = Path(str(state["pool"]))
+        if is_mined(told):
+            found.append(forget_data(told, user))
+        else:  # it may come back as it was, and must then be named again
+            with new_file(work / STATE) as aside:
+                rest = {name: value for name, value in state.items() if name != "pool"}
+                aside.write_text(json.dumps(rest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return found
 
 
@@ -203,14 +249,18 @@ def held_by_model(model: Model, user: str) -> dict[str, object]:
     }
 
 
-def _training_data(paths: Iterable[Path]) -> list[Triplets]:
-    """What models may have been fitted to, or to a part of it."""
+def _training_data(paths: Iterable[Path], needed: bool = True) -> list[Triplets]:
+    """What models may have been fitted to, or to a part of it; what cannot be read raises where it is needed."""
     found = []
     for path in paths:
-        if path.is_dir() and is_split(path):
-            found.append(read_splits(path)[0].data)
-        elif path.is_dir() and is_mined(path):
-            found.append(Mined.read(path).triplets)
+        try:
+            if path.is_dir() and is_split(path):
+                found.append(read_splits(path)[0].data)
+            elif path.is_dir() and is_mined(path):
+                found.append(Mined.read(path).triplets)
+        except DataError:
+            if needed:
+                raise
     return found
 
 

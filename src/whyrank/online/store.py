@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -33,7 +34,7 @@ class Store:
     """A database with our tables. Every write is committed, and on disk, before the call returns."""
 
     def __init__(self, url: str) -> None:
-        self.url, self.damaged = url, False
+        self.url, self.damaged, self.untidy = url, False, False
         try:
             parsed = sa.make_url(url)
             if parsed.get_backend_name() not in DATABASES:
@@ -107,11 +108,23 @@ class Store:
                     raise StoreDamaged(str(found))
         self.damaged = False
 
-    def tidy(self) -> None:
-        """Of SQLite: what was overwritten also goes from its log, unless somebody reads just then."""
-        if self.engine.dialect.name == "sqlite":
-            with closing(self.engine.raw_connection()) as connection:
-                connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+    def tidy(self) -> bool:
+        """Of SQLite: what was overwritten also goes from its log; False where somebody reads or writes just then.
+
+        It waits for nobody, since writers would have to wait with it; `untidy` says that it is to be done later.
+        """
+        if self.engine.dialect.name != "sqlite":
+            return True
+        self.untidy = True
+        with suppress(sqlite3.Error), closing(self.engine.raw_connection()) as connection:
+            cursor = connection.cursor()
+            try:
+                cursor.execute("PRAGMA busy_timeout=0")
+                self.untidy = bool(cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+            finally:
+                cursor.execute(f"PRAGMA busy_timeout={1000 * WAIT}")
+                cursor.close()
+        return not self.untidy
 
     def close(self) -> None:
         self.engine.dispose()

@@ -128,11 +128,14 @@ async def _watch(shelf: Shelf, seconds: float) -> None:
 
 
 async def _look_after_store(state: State) -> None:
-    """Notice experiments that others changed, and erase what is older than it may get."""
+    """Notice experiments that others changed, and erase what is older than it may get, from SQLite's log as well."""
     erased, days = -RETAINED, state.settings.retain_days
     while True:
         await asyncio.sleep(EXPERIMENTS)
         await _refresh_experiments(state)
+        if state.store.untidy:
+            with _told():
+                await state.writing(state.store.tidy)
         if days is not None and time.monotonic() - erased >= RETAINED:
             erased = time.monotonic()
             with _told():

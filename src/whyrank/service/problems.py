@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from whyrank.errors import ArtifactError, MissingExtra, UnknownId, WhyrankError
+from whyrank.errors import MissingExtra, UnknownId, WhyrankError
 from whyrank.online.ab import NoSuchExperiment
 from whyrank.online.store import StoreDamaged, first_line
 from whyrank.service.study import NoSuchStudy
@@ -195,7 +195,7 @@ def store_busy() -> Problem:
     return Problem("store-failed", 503, "the store is busy; try again", {"Retry-After": "10"})
 
 
-def not_erased(error: ArtifactError) -> Problem:
+def not_erased(error: WhyrankError) -> Problem:
     """A folder cannot be changed now: most often because a refresh of it runs."""
     log.error("a user was erased from the store, but not from every folder: %s", error)
     detail = "erased from the store, but not from every folder: one is being written or cannot be read; ask again later"

@@ -28,7 +28,7 @@ from whyrank.mining import Mined, mine
 from whyrank.mining.drift import Drift, drift
 from whyrank.models import MODELS, Model, load, parameters
 from whyrank.models.learned import LearnedModel, carried_over
-from whyrank.places import refresh_folder
+from whyrank.places import refresh_folder, register_refresh_folder
 from whyrank.service.refresh_log import add_refresh
 from whyrank.training import Monitor, Run
 from whyrank.version import __version__
@@ -123,6 +123,7 @@ def refresh(
     work = Path(work) if work is not None else refresh_folder(model)
     with sole_writer(work):
         work.mkdir(parents=True, exist_ok=True)
+        register_refresh_folder(model, work)
         state = json_object(work / STATE)
         known = {} if fresh else state
         seen: dict[str, str] = known.get("reviews", {})

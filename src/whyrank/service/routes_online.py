@@ -11,7 +11,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from whyrank.errors import ArtifactError, ParameterError
+from whyrank.errors import ArtifactError, DataError, ParameterError
 from whyrank.online import ab, erasure
 from whyrank.online.assignment import NO_REASONS, Arm, Experiment
 from whyrank.online.forget import forget
@@ -145,11 +145,11 @@ async def forget_user(request: Request, id: IdPath) -> Response:
     """Erase a user from the store and from the folders of the models in service, which are then loaded anew."""
     state = state_of(request)
     await anyio.to_thread.run_sync(state.exposing.writer.flush)
-    folders = {each.folder.resolve() for each in state.shelf.models.values()}
+    folders = {each.folder for each in state.shelf.models.values()}
     stored = await state.writing(partial(erasure.erase, state.store, id))
     try:
         made = await anyio.to_thread.run_sync(partial(forget, id, models=sorted(folders)), limiter=state.threads)
-    except ArtifactError as error:  # a refresh that runs would put the user in again
+    except (ArtifactError, DataError) as error:  # a refresh that runs would put the user in again
         raise not_erased(error) from error
     await anyio.to_thread.run_sync(state.shelf.refresh, limiter=state.threads)
     for each in state.shelf.models.values():
