@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whyrank.kernels.opinions import GLUE, find_opinions
-from whyrank.kernels.wordclasses import T_J, T_O
+from whyrank.mining._opinions import GLUE, find_opinions
+from whyrank.mining._wordclasses import T_J, T_O
 from whyrank.mining.language import English
 
 SIGNS = {1: "POS", -1: "NEG", 0: "NEU"}

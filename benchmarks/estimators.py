@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import whyrank as wr
+from whyrank.explain.rank import rank
+from whyrank.lab.simulate import SimulatedPeople
+from whyrank.lab.simulate.log import simulate_log
 from whyrank.online import estimators
 from whyrank.online.estimate import estimate
 from whyrank.online.propensity import Policy, along, anywhere
 from whyrank.online.rewards import ShownLists, lists_of
-from whyrank.online.simulated import simulate_log
-from whyrank.ranking.rank import rank
-from whyrank.simulation import SimulatedPeople
 
 OPTIONS, N = wr.Options(explore=1.0, epsilon=0.1), 3
 

@@ -208,7 +208,7 @@ def model_beside(folder: Path) -> Iterator[None]:
 
 
 def read_pairs(folder: Path) -> None:
-    from whyrank.ranking.bulk import explain_file
+    from whyrank.explain.bulk import explain_file
 
     (path,) = folder.iterdir()
     try:
@@ -284,7 +284,7 @@ def read_checkpoint(folder: Path) -> None:
 
 
 def cache_corpus(folder: Path) -> list[Files]:
-    from whyrank.experiments.cache import Cache, Result
+    from whyrank.lab.experiments.cache import Cache, Result
 
     key = {"model": "pop"}
     Cache(folder).save(key, Result({"ndcg": 0.5}, {"values": np.arange(5.0)}))
@@ -292,7 +292,7 @@ def cache_corpus(folder: Path) -> list[Files]:
 
 
 def read_cache(folder: Path) -> None:
-    from whyrank.experiments.cache import Cache
+    from whyrank.lab.experiments.cache import Cache
 
     if Cache(folder).load({"model": "pop"}) is None:
         raise ParameterError("counts as missing")
@@ -310,7 +310,7 @@ def config_corpus(folder: Path) -> list[Files]:
 
 def read_config(folder: Path) -> None:
     from whyrank.cli.fit import make_model
-    from whyrank.experiments.lab import read_configs
+    from whyrank.lab.experiments.lab import read_configs
     from whyrank.models import parameters
 
     read_configs(folder)
@@ -322,7 +322,7 @@ def space_corpus(folder: Path) -> list[Files]:
 
 
 def read_space(folder: Path) -> None:
-    from whyrank.experiments.spaces import space_of
+    from whyrank.lab.experiments.spaces import space_of
 
     for sampler in ("tpe", "grid"):
         space_of("bper", sampler, folder / "space.json")

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import whyrank as wr
-from whyrank.ranking.rank import rank_items
+from whyrank.explain.rank import rank_items
 
 N = 10
 

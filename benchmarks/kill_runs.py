@@ -39,7 +39,7 @@ from urllib.parse import urlsplit
 START = """
 import functools, sys
 import whyrank.cli.learn as learn
-import whyrank.ranking.bulk as bulk
+import whyrank.explain.bulk as bulk
 import whyrank.training as training
 training.Run = functools.partial(training.Run, checkpoint_seconds=0.05)
 bulk.ROWS, learn.SAVED = 2000, 0.05
@@ -142,7 +142,7 @@ def make_world(folder: Path, **sizes: int) -> None:
 
     import whyrank as wr
     from whyrank.data.tables import write_table
-    from whyrank.simulation import simulate_reviews
+    from whyrank.lab.simulate import simulate_reviews
 
     split = wr.simulate("small", seed=0, **sizes).split(seed=0)
     split.write(folder / "split")
@@ -157,7 +157,7 @@ def make_world(folder: Path, **sizes: int) -> None:
 def make_log(folder: Path, lists: int) -> None:
     """What `learn` reads: a model, and what people did with its lists."""
     import whyrank as wr
-    from whyrank.online.simulated import simulate_log
+    from whyrank.lab.simulate.log import simulate_log
 
     people = wr.simulate_people(users=300, items=30, explanations=100, records=3000, seed=0)
     model = wr.Profile(epochs=1, factors=8).fit(people.triplets)

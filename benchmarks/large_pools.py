@@ -19,7 +19,7 @@ import faiss
 import numpy as np
 
 import whyrank as wr
-from whyrank.ranking.search import Search
+from whyrank.index.search import Search
 
 N, QUERIES, LARGE = 10, 1000, 2_000_000
 ACQUAINTANCE = 12  # calls about users and items that make them known

@@ -25,17 +25,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 import whyrank as wr
-from whyrank.kernels.backing import first_of_aspects
+from whyrank.explain.rank import grounded_candidates, rank
+from whyrank.explain.topics import groups_of
+from whyrank.index._backing import first_of_aspects
+from whyrank.lab.simulate import SimulatedPeople
+from whyrank.lab.simulate.log import log_of, simulate_log, together
 from whyrank.models.learned import Correction, with_correction
 from whyrank.online.estimate import estimate
 from whyrank.online.learn import CONFIDENCE, MARGIN, learn
 from whyrank.online.propensity import Policy
 from whyrank.online.reactions import learn_reactions
 from whyrank.online.rewards import lists_of
-from whyrank.online.simulated import log_of, simulate_log, together
-from whyrank.ranking.rank import grounded_candidates, rank
-from whyrank.ranking.topics import groups_of
-from whyrank.simulation import SimulatedPeople
 
 N, DRAWN = 3, wr.Options(explore=2.0, epsilon=0.1)
 Feedback = Callable[..., NDArray[np.bool_]]

@@ -37,8 +37,8 @@ from whyrank.errors import TrainingError
 from whyrank.evaluation.candidates import Kind
 from whyrank.evaluation.comparison import Comparison, Row, test_ratio
 from whyrank.evaluation.evaluator import Evaluation, evaluate
-from whyrank.experiments.spaces import SPACES
-from whyrank.experiments.tuning import Watch, suggest
+from whyrank.lab.experiments.spaces import SPACES
+from whyrank.lab.experiments.tuning import Watch, suggest
 from whyrank.training import Run
 
 MODELS = "profile,counts,pop,userpop,itempop,share,pitf,bper,ricf,rucf,cd"

@@ -25,9 +25,9 @@ import numpy as np
 import polars as pl
 
 import whyrank as wr
-from whyrank.ranking.joint import PartBound, top_pairs
-from whyrank.ranking.prepare import prepared
-from whyrank.ranking.search import Search
+from whyrank.index.joint import PartBound, top_pairs
+from whyrank.index.prepare import prepared
+from whyrank.index.search import Search
 
 N = 10
 TURN = 0.3  # seconds

@@ -29,20 +29,20 @@ from numpy.typing import NDArray
 from ray.cluster_utils import Cluster as Machines
 
 from training_scale import YELP
-from whyrank.cluster.dataset import Dataset
-from whyrank.cluster.fit import job_of, put_data
-from whyrank.cluster.fit_workers import FitWorkers
-from whyrank.cluster.peers import Address, Peers
-from whyrank.cluster.plan import PROBE, PlannedSizes, plan_fit, slower
-from whyrank.cluster.profile import ProfileJob, assemble
-from whyrank.cluster.session import Cluster, connect
-from whyrank.cluster.store import StateStore
-from whyrank.cluster.training import ClusterTrainer
 from whyrank.data.triplets import Triplets
+from whyrank.lab.ray.dataset import Dataset
+from whyrank.lab.ray.fit import job_of, put_data
+from whyrank.lab.ray.fit_workers import FitWorkers
+from whyrank.lab.ray.peers import Address, Peers
+from whyrank.lab.ray.plan import PROBE, PlannedSizes, plan_fit, slower
+from whyrank.lab.ray.profile import ProfileJob, assemble
+from whyrank.lab.ray.session import Cluster, connect
+from whyrank.lab.ray.store import StateStore
+from whyrank.lab.ray.training import ClusterTrainer
+from whyrank.lab.simulate import simulate
 from whyrank.models import BPER, PITF, Model, Profile
 from whyrank.models.factors import FactorModel
 from whyrank.models.parameters import values
-from whyrank.simulation import simulate
 from whyrank.thread_pool import ThreadPool
 from whyrank.training import Run, Storage
 from whyrank.training.blocks import BlockSolver

@@ -61,7 +61,7 @@ async def nothing(state: Any, asked: Any, scopes: object) -> bytes:
 
 async def only_rank(state: Any, asked: Any, scopes: object) -> bytes:
     """A route that ranks, and leaves out what makes an answer of it: texts, parts, evidence, JSON."""
-    from whyrank.ranking.rank import rank
+    from whyrank.explain.rank import rank
     from whyrank.service.schemas import options_of
 
     model = state.shelf.default.model

@@ -8,8 +8,8 @@ import resource
 import sys
 import time
 
-from whyrank.simulation import simulate_reviews
-from whyrank.simulation.triplets import PRESETS, simulate
+from whyrank.lab.simulate import simulate_reviews
+from whyrank.lab.simulate.triplets import PRESETS, simulate
 
 
 def main() -> None:

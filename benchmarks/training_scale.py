@@ -15,8 +15,8 @@ import time
 import numpy as np
 
 from training_speed import Ours, timed
+from whyrank.lab.simulate import simulate
 from whyrank.models import BPER
-from whyrank.simulation import simulate
 from whyrank.training import Run
 
 YELP = {"users": 895_729, "items": 164_779, "explanations": 126_696, "records": 2_608_860, "triplets": 3_875_118}

@@ -21,8 +21,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
+from whyrank.lab.simulate import simulate
 from whyrank.models import BPER
-from whyrank.simulation import simulate
 from whyrank.thread_pool import ThreadPool
 from whyrank.training import FactorSettings, PairwisePass, Run, Storage, Table
 from whyrank.training.blocks import BlockSolver

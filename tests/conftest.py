@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from whyrank.data import Split, Triplets
-from whyrank.simulation import simulate
+from whyrank.lab.simulate import simulate
 
 settings.register_profile(
     "quick",

@@ -8,8 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from whyrank.cluster.session import Cluster, Machine
-from whyrank.simulation import simulate_reviews
+from whyrank.lab.ray.session import Cluster, Machine
+from whyrank.lab.simulate import simulate_reviews
 
 
 class OneProcess(Cluster):

@@ -22,7 +22,7 @@ PLAN = "WHYRANK_TEST_FAULTS"
 def install() -> None:
     """Called by Ray in every new worker."""
     from whyrank import atomic
-    from whyrank.cluster import session
+    from whyrank.lab.ray import session
 
     plan, run, sync = Path(os.environ[PLAN]), session.run, atomic._sync
 

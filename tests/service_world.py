@@ -17,9 +17,9 @@ import numpy as np
 from starlette.testclient import TestClient
 
 import whyrank as wr
+from whyrank.index.form import Block, rows
 from whyrank.models import MODELS, POP, RAND, Model
 from whyrank.models.parameters import parameter
-from whyrank.ranking.form import Block, rows
 from whyrank.service.app import create_app
 from whyrank.service.settings import Settings
 

@@ -203,8 +203,8 @@ def test_a_folder_of_somebody_else_is_left_alone_whatever_its_files_are_called(
     split: Split, tmp_path: Path, name: str, content: str
 ) -> None:
     from whyrank.data import write
+    from whyrank.explain.export import export
     from whyrank.mining import mine
-    from whyrank.ranking.export import export
 
     (tmp_path / name).write_text(content)
     (tmp_path / "index.html").write_text("<p>")
@@ -225,8 +225,8 @@ def test_a_folder_of_somebody_else_is_left_alone_whatever_its_files_are_called(
 def test_every_kind_of_folder_gives_way_to_its_own_kind_and_keeps_notes(split: Split, tmp_path: Path) -> None:
     from whyrank.data import write
     from whyrank.data.extra import is_extra
+    from whyrank.explain.export import export
     from whyrank.mining import mine
-    from whyrank.ranking.export import export
 
     reviews = pl.DataFrame({"user": list("abcde"), "item": list("xyxyx"), "text": ["Great location!"] * 5})
     writers = {

@@ -14,17 +14,17 @@ from threadpoolctl import threadpool_limits
 
 from test_text import needs_encoder, tiny_encoder  # noqa: F401 - a fixture
 from whyrank.cli import main
+from whyrank.compile import cache_folder
 from whyrank.data import Split, Triplets
 from whyrank.errors import ArtifactError, DataError, ParameterError
 from whyrank.evaluation import evaluate
-from whyrank.kernels import cache_folder
+from whyrank.explain.options import Options
+from whyrank.explain.rank import rank
 from whyrank.models import POP, load
 from whyrank.models.bper import BPER
 from whyrank.models.bper_plus import BPERPlus
-from whyrank.ranking.options import Options
-from whyrank.ranking.rank import rank
-from whyrank.text.features import Preparation
 from whyrank.training import Epoch, Monitor, Run, Storage
+from whyrank.training.text_features import Preparation
 from whyrank.training.text_held_out import HeldOutTrainer, parted
 
 

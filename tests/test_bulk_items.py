@@ -15,11 +15,11 @@ from whyrank.cli import main
 from whyrank.data import Split
 from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
+from whyrank.explain import bulk
+from whyrank.explain.bulk import BulkColumns, recommend_file
+from whyrank.explain.options import Options
+from whyrank.index.search import Search
 from whyrank.models import BPER, BPERJ
-from whyrank.ranking import bulk
-from whyrank.ranking.bulk import BulkColumns, recommend_file
-from whyrank.ranking.options import Options
-from whyrank.ranking.search import Search
 
 
 @pytest.fixture(scope="module")

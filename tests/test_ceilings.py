@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from whyrank.kernels.ceilings import lift
-from whyrank.ranking.ceilings import FIRST, Ceilings
-from whyrank.ranking.layout import Keys, Layout
-from whyrank.ranking.search import FAR, Search
+from whyrank.index._ceilings import lift
+from whyrank.index.ceilings import FIRST, Ceilings
+from whyrank.index.layout import Keys, Layout
+from whyrank.index.search import FAR, Search
 
 MUCH = 1 << 28
 
@@ -225,7 +225,7 @@ def test_running_out_of_memory_leaves_tables_that_fit_each_other(monkeypatch: py
         return table
 
     with monkeypatch.context() as patched:
-        patched.setattr("whyrank.ranking.ceilings._grown", short)
+        patched.setattr("whyrank.index.ceilings._grown", short)
         with pytest.raises(MemoryError):
             known.find(queries, rows, slots, 1, alone)
     side = known._sides[0]

@@ -265,7 +265,7 @@ def test_an_interrupted_fit_resumes_to_the_same_bits(
 
 def test_mining_from_the_command_line(call: Call, tmp_path: Path) -> None:
     from whyrank.data.tables import write_table
-    from whyrank.simulation import simulate_reviews
+    from whyrank.lab.simulate import simulate_reviews
 
     write_table(simulate_reviews("small", users=150, items=40, records=1200, seed=2), tmp_path / "reviews.jsonl.gz")
     code, out, err = call("mine", tmp_path / "reviews.jsonl.gz", "-o", tmp_path / "mined", "--rules")

@@ -26,19 +26,20 @@ from one_process import OneProcess, model_arrays, reviews_in_files
 from whyrank import artifacts, atomic
 from whyrank.artifacts import REPORT, read_report
 from whyrank.cli import main
-from whyrank.cluster.dataset import Dataset
-from whyrank.cluster.export import has_times, times_part
-from whyrank.cluster.fit import fit, job_of, put_data
-from whyrank.cluster.ingest import ingest
-from whyrank.cluster.peers import HELLO, LIVELY, Peers, _fill
-from whyrank.cluster.plan import PlannedSizes, plan_fit
-from whyrank.cluster.session import Lost, Machine, connect
-from whyrank.cluster.shard_worker import ClusterState
-from whyrank.cluster.statements import mine_statement_files
-from whyrank.cluster.store import StateStore
-from whyrank.cluster.training import ClusterTrainer, owners_of
 from whyrank.data import Split, Triplets, read
 from whyrank.errors import ArtifactError, ClusterError
+from whyrank.lab.ray.dataset import Dataset
+from whyrank.lab.ray.export import has_times, times_part
+from whyrank.lab.ray.fit import fit, job_of, put_data
+from whyrank.lab.ray.ingest import ingest
+from whyrank.lab.ray.peers import HELLO, LIVELY, Peers, _fill
+from whyrank.lab.ray.plan import PlannedSizes, plan_fit
+from whyrank.lab.ray.session import Lost, Machine, connect
+from whyrank.lab.ray.shard_worker import ClusterState
+from whyrank.lab.ray.statements import mine_statement_files
+from whyrank.lab.ray.store import StateStore
+from whyrank.lab.ray.training import ClusterTrainer, owners_of
+from whyrank.lab.simulate import simulate
 from whyrank.mining import Mined, mine
 from whyrank.models import (
     BPER,
@@ -58,7 +59,6 @@ from whyrank.models import (
 )
 from whyrank.models.factors import FactorModel
 from whyrank.models.parameters import values
-from whyrank.simulation import simulate
 from whyrank.thread_pool import ThreadPool
 from whyrank.training import Epoch, Monitor, Run, Storage
 from whyrank.training.blocks import BlockSolver
@@ -278,7 +278,7 @@ def test_a_monitor_stops_every_kind_of_training(
     data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = OneProcess()
-    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
     parts = put_data(data, StateStore.at(tmp_path / "store"))
     flagship = {"factors": 4, "epochs": 4, "item_epochs": 5}
     expected = {
@@ -336,7 +336,7 @@ def test_the_flagship_learns_the_same_bits_from_parts(
         Losses(),
         Losses(),
     )
-    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
     monkeypatch.setattr("whyrank.models.profile.COMPARED", raced)
     monkeypatch.setattr("whyrank.training.softmax.FULL", 600)
     for name, cap in (("ITEMS_SEEN", 5), ("SAID", 20)):
@@ -366,8 +366,8 @@ def test_a_split_folder_is_learned_from_as_it_is_here(
     data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Model
 ) -> None:
     cluster = OneProcess()
-    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
-    monkeypatch.setattr("whyrank.cluster.session.connect", lambda address: nullcontext(cluster))
+    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
+    monkeypatch.setattr("whyrank.lab.ray.session.connect", lambda address: nullcontext(cluster))
     monkeypatch.delattr("whyrank.artifacts.add_report")  # the curve comes with the model, in one step
     data.split(seed=1).write(tmp_path / "split")
     settings = [part for name, value in values(model).items() for part in ("--set", f"{name}={value}")]
@@ -386,7 +386,7 @@ def test_a_model_is_not_made_of_data_that_another_run_has_replaced(
 ) -> None:
     cluster, place = OneProcess(), StateStore.at(tmp_path / "store")
     other, save = replace(data, record_item=data.record_item[::-1].copy()), artifacts.save
-    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
 
     def late(*arguments: Any) -> Path:  # parts are read while the model is written
         put_data(other, place)
@@ -408,8 +408,8 @@ def test_outputs_of_one_name_do_not_share_a_store_and_it_is_claimed_before_data_
         stores.append(store)
         return put_data(triplets, store)
 
-    monkeypatch.setattr("whyrank.cluster.fit.put_data", seen)
-    monkeypatch.setattr("whyrank.cluster.session.connect", lambda address: nullcontext(OneProcess()))
+    monkeypatch.setattr("whyrank.lab.ray.fit.put_data", seen)
+    monkeypatch.setattr("whyrank.lab.ray.session.connect", lambda address: nullcontext(OneProcess()))
     data.write(tmp_path / "data.parquet")
     for folder in "ab":
         assert fit_there(tmp_path / "data.parquet", tmp_path / folder / "model", tmp_path / "runs") == 0
@@ -426,8 +426,8 @@ def test_a_run_that_ends_leaves_the_store_to_the_run_that_took_over(
         StateStore(parts.store.url).claimed().write_document("of-another", {})
         return made
 
-    monkeypatch.setattr("whyrank.cluster.fit.fit", then_taken)
-    monkeypatch.setattr("whyrank.cluster.session.connect", lambda address: nullcontext(OneProcess()))
+    monkeypatch.setattr("whyrank.lab.ray.fit.fit", then_taken)
+    monkeypatch.setattr("whyrank.lab.ray.session.connect", lambda address: nullcontext(OneProcess()))
     data.write(tmp_path / "data.parquet")
     assert fit_there(tmp_path / "data.parquet", tmp_path / "model", tmp_path / "runs") == 0
     assert "the store was not removed: " in capsys.readouterr().err
@@ -460,7 +460,7 @@ def test_machines_that_differ_are_an_error_at_once(
         (("0.1.0", None), r"127\.0\.0\.1 has whyrank 0\.1\.0, not "),
         ((__version__, None), r"127\.0\.0\.1 does not see .*store.*; give a --store that all machines share"),
     ):
-        monkeypatch.setattr("whyrank.cluster.fit.look", lambda store, found=found: found)
+        monkeypatch.setattr("whyrank.lab.ray.fit.look", lambda store, found=found: found)
         with pytest.raises(ClusterError, match=error):
             fit(cluster, BPER(epochs=1), parts, tmp_path / "there")
 
@@ -494,7 +494,7 @@ def test_a_silent_connection_keeps_nobody_waiting() -> None:
 
 
 def test_a_machine_that_says_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whyrank.cluster.peers.HANDSHAKE", 0.05)
+    monkeypatch.setattr("whyrank.lab.ray.peers.HANDSHAKE", 0.05)
     second = Peers(1, "127.0.0.1", b"secret")
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
@@ -569,14 +569,14 @@ def test_a_handshake_has_one_deadline_however_little_comes_at_a_time(monkeypatch
             now[0] += 1
             return 1
 
-    monkeypatch.setattr("whyrank.cluster.peers.monotonic", lambda: now[0])
+    monkeypatch.setattr("whyrank.lab.ray.peers.monotonic", lambda: now[0])
     with pytest.raises(TimeoutError):
         _fill(Drip(), memoryview(bytearray(32)), 3.0)  # type: ignore[arg-type]
     assert now == [3]
 
 
 def test_many_who_say_nothing_are_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whyrank.cluster.peers.HANDSHAKES", 3)
+    monkeypatch.setattr("whyrank.lab.ray.peers.HANDSHAKES", 3)
     first, second = (Peers(number, "127.0.0.1", b"secret") for number in range(2))
     with ExitStack() as stack:
         silent = [stack.enter_context(socket.create_connection(first.address, timeout=10)) for _ in range(5)]
@@ -604,8 +604,8 @@ def test_a_listener_that_the_system_refuses_pauses(monkeypatch: pytest.MonkeyPat
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr("whyrank.cluster.peers.PAUSE", 1000.0)
-    monkeypatch.setattr("whyrank.cluster.peers.socket.create_server", lambda *_, **__: Refused())
+    monkeypatch.setattr("whyrank.lab.ray.peers.PAUSE", 1000.0)
+    monkeypatch.setattr("whyrank.lab.ray.peers.socket.create_server", lambda *_, **__: Refused())
     peers = Peers(0, "127.0.0.1", b"secret")
     assert asked.wait(10)
     assert not again.wait(0.1)
@@ -706,7 +706,7 @@ def test_the_flagship_learns_from_everything_where_nothing_can_be_held_out(
     tiny: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = OneProcess()
-    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
     mine = model_arrays(ProfileJ(**FLAGSHIP).fit(tiny).save(tmp_path / "here"))
     made = fit(cluster, ProfileJ(**FLAGSHIP), put_data(tiny, StateStore.at(tmp_path / "store")), tmp_path / "there")
     assert model_arrays(made) == mine
@@ -748,7 +748,7 @@ def test_a_named_scale_is_in_a_model_of_a_cluster(
     tiny: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, named = OneProcess(), Triplets.from_frame(tiny.frame(), rating_range=(0, 10))
-    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
     mine = model_arrays(ProfileJ(**FLAGSHIP).fit(named).save(tmp_path / "here"))
     made = fit(cluster, ProfileJ(**FLAGSHIP), put_data(named, StateStore.at(tmp_path / "store")), tmp_path / "there")
     assert model_arrays(made) == mine
@@ -759,7 +759,7 @@ def test_the_flagship_learns_from_a_folder_that_nobody_reads_whole(
     data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, rows = OneProcess(), data.frame().sample(fraction=1, shuffle=True, seed=1)
-    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
     (tmp_path / "files").mkdir()
     for number in range(3):
         part = rows[number::3]
@@ -770,7 +770,7 @@ def test_the_flagship_learns_from_a_folder_that_nobody_reads_whole(
 
 
 def test_ray_is_not_imported_before_it_is_used() -> None:
-    modules = ", ".join(f"whyrank.cluster.{name}" for name in ("fit", "statements", "profile", "explain", "ingest"))
+    modules = ", ".join(f"whyrank.lab.ray.{name}" for name in ("fit", "statements", "profile", "explain", "ingest"))
     code = f"import sys, {modules}; print('ray' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
@@ -848,7 +848,7 @@ def test_candidates_of_the_item_are_learned_alike_on_several_machines(
 ) -> None:
     data = simulate("small", users=120, items=30, explanations=60, records=900, triplets=1500, seed=0)
     cluster, settings = OneProcess(machines=3), FLAGSHIP | {"candidates": "item-all"}
-    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
     mine = model_arrays(ProfileJ(**settings).fit(data).save(tmp_path / "here"))
     parts = put_data(data, StateStore.at(tmp_path / "store"))
     assert model_arrays(fit(cluster, ProfileJ(**settings), parts, tmp_path / "there")) == mine

@@ -18,18 +18,18 @@ import whyrank as wr
 from whyrank.data import Split, Triplets
 from whyrank.data.once import OncePer, made_once
 from whyrank.errors import ParameterError
-from whyrank.kernels import columns
-from whyrank.kernels.evidence import Strength, evidence_at, evidence_of_sides, merged_evidence
+from whyrank.explain import diversity, evidence
+from whyrank.explain import rank as ranking
+from whyrank.explain.facts import Facts, Shown
+from whyrank.explain.options import Options
+from whyrank.explain.reasons import reasons
+from whyrank.explain.result import explain
+from whyrank.index import _columns as columns
+from whyrank.index.form import Bonus, bonus_of
+from whyrank.index.request import Candidates
+from whyrank.index.search import Search
 from whyrank.models import POP, Model, base
-from whyrank.ranking import diversity, evidence
-from whyrank.ranking import rank as ranking
-from whyrank.ranking.explain import explain
-from whyrank.ranking.facts import Facts, Shown
-from whyrank.ranking.form import Bonus, bonus_of
-from whyrank.ranking.options import Options
-from whyrank.ranking.reasons import reasons
-from whyrank.ranking.request import Candidates
-from whyrank.ranking.search import Search
+from whyrank.models._evidence import Strength, evidence_at, evidence_of_sides, merged_evidence
 from whyrank.service import reason_documents
 from whyrank.service.reason_documents import ReasonDocuments
 

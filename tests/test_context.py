@@ -14,10 +14,10 @@ from starlette.testclient import TestClient
 from whyrank.cli import main
 from whyrank.data import Split, Triplets
 from whyrank.errors import ParameterError, UnknownId
+from whyrank.explain import context
+from whyrank.explain.context import affinity, answers
+from whyrank.explain.options import Options
 from whyrank.models import BPERJ, CDJ, POP, Model, ProfileJ
-from whyrank.ranking import context
-from whyrank.ranking.context import affinity, answers
-from whyrank.ranking.options import Options
 from whyrank.service.app import create_app
 from whyrank.service.settings import Settings
 

@@ -16,14 +16,14 @@ import whyrank as wr
 from whyrank.cli import main
 from whyrank.cli.learn import uplift_of
 from whyrank.errors import DataError, ParameterError
+from whyrank.explain.rank import rank
+from whyrank.lab.simulate import SimulatedPeople, simulate_people
+from whyrank.lab.simulate.log import simulate_log, together
 from whyrank.online import estimators
 from whyrank.online.estimate import Estimate, Line, estimate
 from whyrank.online.log import Log
 from whyrank.online.propensity import Policy
 from whyrank.online.rewards import Goal, lists_of
-from whyrank.online.simulated import simulate_log, together
-from whyrank.ranking.rank import rank
-from whyrank.simulation import SimulatedPeople, simulate_people
 
 DRAWN = wr.Options(explore=1.0, epsilon=0.2, distinctive=1.0, support=1)
 

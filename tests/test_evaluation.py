@@ -9,9 +9,9 @@ import pytest
 from whyrank.data import Split, Triplets
 from whyrank.errors import DataError, NotFitted, ParameterError
 from whyrank.evaluation import compare, evaluate
+from whyrank.index.form import Floats, Numbers
 from whyrank.models import POP, RAND
 from whyrank.models.base import Model
-from whyrank.ranking.form import Floats, Numbers
 from whyrank.training import Run
 
 
@@ -133,7 +133,7 @@ def test_a_difference_that_may_be_chance_is_called_so(split: Split) -> None:
 
 
 def test_the_baseline_of_a_record_is_that_of_the_popularity_model(split: Split) -> None:
-    from whyrank.experiments.record import baseline, missed
+    from whyrank.lab.experiments.record import baseline, missed
 
     fitted = RAND().fit(split)
     measured, wanted = evaluate(fitted, split), evaluate(POP().fit(split), split)

@@ -17,17 +17,17 @@ from whyrank.data import CSR, Split, Triplets, splits
 from whyrank.errors import ParameterError, WhyrankError
 from whyrank.evaluation import compare, evaluate
 from whyrank.evaluation.beyond import propensity_ndcg
-from whyrank.experiments import lab as lab_module
-from whyrank.experiments import ranking, strata
-from whyrank.experiments.cache import Cache, Result, digest
-from whyrank.experiments.jobs import Job
-from whyrank.experiments.lab import Lab, of_same_data, read_configs, read_tuned
-from whyrank.experiments.measures import choose_mu
-from whyrank.experiments.plots import Curve
-from whyrank.experiments.published import AMAZON, published_for
-from whyrank.experiments.report import ExperimentReport
-from whyrank.experiments.suite import EXPERIMENTS, names_of, run, tune_first
-from whyrank.experiments.workers import processes
+from whyrank.lab.experiments import lab as lab_module
+from whyrank.lab.experiments import ranking, strata
+from whyrank.lab.experiments.cache import Cache, Result, digest
+from whyrank.lab.experiments.jobs import Job
+from whyrank.lab.experiments.lab import Lab, of_same_data, read_configs, read_tuned
+from whyrank.lab.experiments.measures import choose_mu
+from whyrank.lab.experiments.plots import Curve
+from whyrank.lab.experiments.published import AMAZON, published_for
+from whyrank.lab.experiments.report import ExperimentReport
+from whyrank.lab.experiments.suite import EXPERIMENTS, names_of, run, tune_first
+from whyrank.lab.experiments.workers import processes
 from whyrank.models import BPER, BPR, POP, SHARE, Profile
 from whyrank.render import latex_text
 
@@ -181,7 +181,7 @@ def test_workers_do_not_outlive_who_started_them(tmp_path: Path) -> None:
     """Killed outright, a process leaves nobody behind: the pipe that its worker holds is closed."""
     code = (
         "import os, sys, time\n"
-        "from whyrank.experiments.workers import processes\n"
+        "from whyrank.lab.experiments.workers import processes\n"
         "if __name__ == '__main__':\n"
         "    with processes(1) as workers:\n"
         "        print(workers.gather([workers.submit(os.getpid)])[0], flush=True)\n"
@@ -350,7 +350,7 @@ def test_experiments_tune_first_with_the_same_budget_for_all(
 ) -> None:
     pytest.importorskip("optuna")
     lab = Lab("small", parts, Cache(tmp_path / "runs"), models=["pop", "counts", "rucf"])
-    monkeypatch.setattr("whyrank.experiments.tuning._try_defaults", lambda study, *_: study.add_trial(pruned()))
+    monkeypatch.setattr("whyrank.lab.experiments.tuning._try_defaults", lambda study, *_: study.add_trial(pruned()))
     tune_first(["ranking"], lab, tmp_path / "configs", trials=2)
     assert [set(lab.tuned[split]) for split in (0, 1)] == [{"counts", "rucf"}] * 2
     for split in (1, 2):  # each from validation of its own split

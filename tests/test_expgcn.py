@@ -10,10 +10,10 @@ import pytest
 
 from whyrank.data import Split, Triplets
 from whyrank.errors import ArtifactError, ParameterError
-from whyrank.kernels.graph import pairwise_gradients
 from whyrank.models.expgcn import ExpGCN
 from whyrank.thread_pool import ThreadPool
 from whyrank.training import Run
+from whyrank.training._graph import pairwise_gradients
 from whyrank.training.graph import GraphSettings, GraphTrainer
 from whyrank.training.monitor import Epoch, History, Monitor
 

@@ -20,14 +20,14 @@ from whyrank.cli import main
 from whyrank.cli.cards import card
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError, UnknownId
+from whyrank.explain.bulk import BulkColumns, explain_file
+from whyrank.explain.options import Options
+from whyrank.explain.rank import rank
+from whyrank.explain.reasons import reasons
+from whyrank.explain.reasons import table as reason_table
+from whyrank.explain.result import explain
+from whyrank.explain.topics import groups_of
 from whyrank.models import BPER, BPERJ, COUNTS, POP, Model, load
-from whyrank.ranking.bulk import BulkColumns, explain_file
-from whyrank.ranking.explain import explain
-from whyrank.ranking.options import Options
-from whyrank.ranking.rank import rank
-from whyrank.ranking.reasons import reasons
-from whyrank.ranking.reasons import table as reason_table
-from whyrank.ranking.topics import groups_of
 from whyrank.service.app import create_app
 from whyrank.service.settings import Settings
 
@@ -439,7 +439,7 @@ def test_many_sentences_are_those_of_few(monkeypatch: pytest.MonkeyPatch) -> Non
     model = counts_model(one_time_per_record(some_rows(300, 5)))
     pairs = [(f"u{n % 12}", f"i{n % 4}") for n in range(60)]
     few = model.explain_many(pairs, 5)
-    monkeypatch.setattr("whyrank.ranking.sentences.MANY", 1)
+    monkeypatch.setattr("whyrank.explain.sentences.MANY", 1)
     assert model.explain_many(pairs, 5).equals(few)
 
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 import whyrank as wr
 from whyrank.errors import ParameterError
-from whyrank.kernels.lists import along_lists, at_positions, draw_lists
-from whyrank.kernels.rng import key_of
-from whyrank.ranking import bulk
-from whyrank.ranking.explain import explain
-from whyrank.ranking.rank import candidates, drawing, grounded_candidates, pair_places, rank
-from whyrank.ranking.reasons import table
-from whyrank.simulation import simulate_people
+from whyrank.explain import bulk
+from whyrank.explain._lists import along_lists, at_positions, draw_lists
+from whyrank.explain.rank import candidates, drawing, grounded_candidates, pair_places, rank
+from whyrank.explain.reasons import table
+from whyrank.explain.result import explain
+from whyrank.lab.simulate import simulate_people
+from whyrank.rng import key_of
 
 ASPECT = np.array([0, 0, 1, 2, 2, -1], np.int32)
 SENSE = np.array([0, 1, 0, -1, -1, -1], np.int32)

@@ -9,9 +9,9 @@ import pytest
 
 from whyrank.data import Split
 from whyrank.errors import ParameterError
+from whyrank.explain.export import export
+from whyrank.explain.options import Options
 from whyrank.models import BPER, RUCF
-from whyrank.ranking.export import export
-from whyrank.ranking.options import Options
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,8 @@ from whyrank.atomic import Marker, new_folder, sole_writer
 from whyrank.data import Split, write
 from whyrank.data.tables import write_table
 from whyrank.errors import ArtifactError
+from whyrank.lab.simulate import simulate_reviews
 from whyrank.models import POP
-from whyrank.simulation import simulate_reviews
 
 # Commands that write below `out`, and what makes another result of each.
 WRITERS = {

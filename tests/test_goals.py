@@ -18,8 +18,8 @@ import whyrank as wr
 from whyrank.cli import main
 from whyrank.data import Split
 from whyrank.errors import ParameterError
-from whyrank.ranking.goals import fair_places, unexpected
-from whyrank.ranking.recommend import best_items
+from whyrank.explain.goals import fair_places, unexpected
+from whyrank.explain.recommend import best_items
 from whyrank.service import schemas
 from whyrank.service.app import create_app
 from whyrank.service.settings import Settings

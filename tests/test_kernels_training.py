@@ -13,17 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import Parameters, planted, splitmix
+from whyrank.compile import kernel
 from whyrank.data.csr import CSR
-from whyrank.kernels import kernel
-from whyrank.kernels.negatives import Known, draw_negatives
-from whyrank.kernels.negatives import known_of as known_of_arrays
-from whyrank.kernels.pairwise import Rates, pairwise_task
-from whyrank.kernels.rng import below, draw, key_of, shuffled
-from whyrank.kernels.shards import rows_of_groups, shard_numbers, sort_into_blocks
-from whyrank.kernels.sigmoid import sigmoid_of_minus
-from whyrank.kernels.start import draw_one_per_run
+from whyrank.rng import below, draw, key_of, shuffled
 from whyrank.thread_pool import ThreadPool
 from whyrank.training import FactorSettings, Storage
+from whyrank.training._negatives import Known, draw_negatives
+from whyrank.training._negatives import known_of as known_of_arrays
+from whyrank.training._pairwise import Rates, pairwise_task
+from whyrank.training._shards import rows_of_groups, shard_numbers, sort_into_blocks
+from whyrank.training._sigmoid import sigmoid_of_minus
+from whyrank.training._start import draw_one_per_run
 from whyrank.training.blocks import BlockSolver
 from whyrank.training.sequential import SequentialSolver
 
@@ -216,9 +216,8 @@ def test_a_kernel_keeps_its_python_meaning() -> None:
     assert ratio(1.0, 0.0) == np.inf
 
 
-USE_A_KERNEL = (
-    "from whyrank.kernels.rng import below; from whyrank.kernels import cache_folder; import numpy as np\n"
-    + ("assert below(np.uint64(1 << 63), 10) == 5; print(cache_folder())")
+USE_A_KERNEL = "from whyrank.rng import below; from whyrank.compile import cache_folder; import numpy as np\n" + (
+    "assert below(np.uint64(1 << 63), 10) == 5; print(cache_folder())"
 )
 
 

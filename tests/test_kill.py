@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from whyrank.lab.simulate import simulate
 from whyrank.models import BPER
-from whyrank.simulation import simulate
 from whyrank.training import FactorSettings, Run, train
 
 SCRIPT = """

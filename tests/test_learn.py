@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 import whyrank as wr
 from whyrank.cli import main
 from whyrank.errors import DataError, ParameterError
+from whyrank.explain.rank import rank
+from whyrank.lab.simulate import SimulatedPeople, simulate_people
+from whyrank.lab.simulate.log import log_of
 from whyrank.models.learned import Correction, before_reactions, with_correction
 from whyrank.online.learn import Learned, learn
 from whyrank.online.log import Log
 from whyrank.online.reactions import SWEEPS, ReactionTrainer, learn_reactions
 from whyrank.online.rewards import lists_of
-from whyrank.online.simulated import log_of
-from whyrank.ranking.rank import rank
-from whyrank.simulation import SimulatedPeople, simulate_people
 from whyrank.training import Run
 from whyrank.training.loop import Trained
 

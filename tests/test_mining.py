@@ -16,8 +16,8 @@ import pytest
 import whyrank.data as data
 from whyrank.data.columns import parse_times
 from whyrank.errors import DataError, ParameterError
-from whyrank.kernels import sentences as kernel
 from whyrank.mining import Mined, MiningRules, apply_review, paraphrases, write_review
+from whyrank.mining import _sentences as kernel
 from whyrank.mining import mine as mine_any
 from whyrank.mining.clean import clean_texts
 from whyrank.mining.nouns import StatementEnglish

@@ -9,8 +9,8 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whyrank.kernels import sentences as kernel
-from whyrank.kernels.jaccard import near_pairs, rarest_first, star_groups
+from whyrank.mining import _sentences as kernel
+from whyrank.mining._jaccard import near_pairs, rarest_first, star_groups
 from whyrank.mining.groups import Pairs, group, near_rows, promising, smallest_near
 from whyrank.mining.rules import MiningRules
 from whyrank.mining.sentences import Cutter, as_bytes, normalize, word_set

@@ -14,9 +14,9 @@ import pytest
 from whyrank.data import Split, Triplets
 from whyrank.errors import DataError, NotFitted, ParameterError, UnknownId
 from whyrank.evaluation import evaluate
+from whyrank.explain.options import Options
+from whyrank.explain.rank import rank
 from whyrank.models import MODELS, Model, load
-from whyrank.ranking.options import Options
-from whyrank.ranking.rank import rank
 from whyrank.training import Run
 
 # Settings that make a model quick on test data; the rest is default.

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from one_process import OneProcess, model_arrays
-from whyrank.cluster.dataset import Dataset
-from whyrank.cluster.fit import fit
-from whyrank.cluster.store import StateStore
 from whyrank.data import Triplets
 from whyrank.errors import ArtifactError
+from whyrank.lab.ray.dataset import Dataset
+from whyrank.lab.ray.fit import fit
+from whyrank.lab.ray.store import StateStore
 from whyrank.models import BPER, ProfileJ
 from whyrank.training import Epoch, Monitor, Run, Storage
 
@@ -106,7 +106,7 @@ def test_a_run_in_an_object_store_is_resumed_to_the_same_bits(
     data: Triplets, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: BPER | ProfileJ
 ) -> None:
     cluster = OneProcess()
-    monkeypatch.setattr("whyrank.cluster.profile.here", lambda: cluster)
+    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
     mine = model_arrays(model.fit(data).save(tmp_path / "here"))
     stop, watch = Stop(3), Stop(100)
     parts = Dataset.of(data, StateStore.at(bucket), 2)

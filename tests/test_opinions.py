@@ -9,7 +9,7 @@ pytest.importorskip("textblob")
 pytest.importorskip("vaderSentiment")
 
 from whyrank.errors import MissingExtra
-from whyrank.kernels.opinions import find_opinions
+from whyrank.mining._opinions import find_opinions
 from whyrank.mining.language import English, penn_tags
 
 

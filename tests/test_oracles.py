@@ -7,8 +7,8 @@ import pytest
 
 from oracles import best_items, neighbour_scores
 from whyrank.data import Split
+from whyrank.explain.rank import rank, rank_items
 from whyrank.models import BPERJ, BPR, CDJ, PITFJ, RICF, RUCF, Model, ProfileJ
-from whyrank.ranking.rank import rank, rank_items
 
 
 @pytest.mark.parametrize("size", [None, 3])

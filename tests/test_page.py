@@ -18,10 +18,10 @@ import pytest
 
 import whyrank as wr
 from page_world import ARGUMENTS, CHROMIUM, experiment_of_two_weeks
+from whyrank.lab.simulate import simulate_reviews
 from whyrank.models import model_class
 from whyrank.online.store import Store
 from whyrank.service.refresh_log import add_refresh
-from whyrank.simulation import simulate_reviews
 
 KEY = "open sesame"
 PREFIX = "/reasons"

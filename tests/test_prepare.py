@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 import whyrank as wr
 from whyrank.data.csr import CSR
-from whyrank.kernels.lanes import BLOCK
-from whyrank.ranking import prepare
-from whyrank.ranking.form import constant_and_parts
-from whyrank.ranking.layout import Keys, Layout, View
-from whyrank.ranking.search import FAR, Search
+from whyrank.index import prepare
+from whyrank.index.form import constant_and_parts
+from whyrank.index.layout import Keys, Layout, View
+from whyrank.index.search import FAR, Search
+from whyrank.simd import BLOCK
 
 
 @pytest.fixture(scope="module")

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from whyrank import COUNTS, SHARE, USERPOP, Model, Profile, Split, Triplets, compare, evaluate, load
 from whyrank.data.people import end_of
 from whyrank.errors import ArtifactError
+from whyrank.explain.rank import rank
+from whyrank.lab.simulate import simulate
 from whyrank.models.counts import MANY
 from whyrank.models.learned import Correction, with_correction
 from whyrank.models.profile import TIMELESS
 from whyrank.models.profile_mixture import best_counts, counts_alone, mixture
 from whyrank.models.profile_records import comes_last, reason_records, recent_counts, usual_gap
 from whyrank.online.forget import _unlinked
-from whyrank.ranking.rank import rank
-from whyrank.simulation import simulate
 
 SETTINGS = {"factors": 4, "epochs": 2}
 

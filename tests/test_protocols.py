@@ -16,8 +16,8 @@ from whyrank.data import Split, Triplets, splits
 from whyrank.data.split import read_split
 from whyrank.errors import DataError, ParameterError
 from whyrank.evaluation import compare, evaluate
+from whyrank.explain.rank import rank
 from whyrank.models import COUNTS, ITEMPOP, MODELS, POP, RAND, USERPOP, Profile
-from whyrank.ranking.rank import rank
 
 timed = st.lists(
     st.tuples(st.sampled_from("abcd"), st.sampled_from("uvwxyz"), st.sampled_from("123"), st.integers(0, 4)),

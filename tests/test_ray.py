@@ -19,25 +19,25 @@ import pytest
 import ray_faults
 from one_process import reviews_in_files
 from whyrank.cli import main
-from whyrank.cluster.dataset import Dataset
-from whyrank.cluster.explain import explain_files
-from whyrank.cluster.fit import fit, put_data
-from whyrank.cluster.ingest import ingest
-from whyrank.cluster.session import Cluster, connect
-from whyrank.cluster.split import split_files
-from whyrank.cluster.statements import mine_statement_files
-from whyrank.cluster.store import StateStore
 from whyrank.data import read
 from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ArtifactError, ClusterError, ParameterError, TrainingError
-from whyrank.experiments.cache import Cache
-from whyrank.experiments.jobs import Job
-from whyrank.experiments.lab import Lab
-from whyrank.experiments.tuning import tune
+from whyrank.explain.bulk import explain_file
+from whyrank.lab.experiments.cache import Cache
+from whyrank.lab.experiments.jobs import Job
+from whyrank.lab.experiments.lab import Lab
+from whyrank.lab.experiments.tuning import tune
+from whyrank.lab.ray.dataset import Dataset
+from whyrank.lab.ray.explain import explain_files
+from whyrank.lab.ray.fit import fit, put_data
+from whyrank.lab.ray.ingest import ingest
+from whyrank.lab.ray.session import Cluster, connect
+from whyrank.lab.ray.split import split_files
+from whyrank.lab.ray.statements import mine_statement_files
+from whyrank.lab.ray.store import StateStore
 from whyrank.mining import Mined, mine
 from whyrank.models import BPER, BPERJ, BPR, CD, CDJ, PITF, PITFJ, POP, Model, ProfileJ
-from whyrank.ranking.bulk import explain_file
 from whyrank.training import Epoch, Monitor, Run, Storage
 
 try:
@@ -174,10 +174,10 @@ import sys
 from pathlib import Path
 from test_ray import QUICK
 from whyrank.cli import main
-from whyrank.cluster.dataset import Dataset
-from whyrank.cluster.fit import fit
-from whyrank.cluster.session import connect
-from whyrank.cluster.store import StateStore
+from whyrank.lab.ray.dataset import Dataset
+from whyrank.lab.ray.fit import fit
+from whyrank.lab.ray.session import connect
+from whyrank.lab.ray.store import StateStore
 from whyrank.models import BPERJ
 from whyrank.training import Monitor, Run
 

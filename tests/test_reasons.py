@@ -16,14 +16,14 @@ from whyrank.data import CSR, Split, Triplets
 from whyrank.data.tables import write_table
 from whyrank.errors import DataError, ParameterError, WhyrankError
 from whyrank.evaluation import beyond
-from whyrank.kernels.neighbours import jaccard, neighbours
+from whyrank.explain import bulk
+from whyrank.explain._neighbours import jaccard, neighbours
+from whyrank.explain.bulk import BulkColumns, explain_file
+from whyrank.explain.evidence import evidence
+from whyrank.explain.options import Options
+from whyrank.explain.rank import rank
+from whyrank.explain.words import word_sets
 from whyrank.models import BPER, COUNTS, POP, RAND, SHARE, Profile
-from whyrank.ranking import bulk
-from whyrank.ranking.bulk import BulkColumns, explain_file
-from whyrank.ranking.evidence import evidence
-from whyrank.ranking.options import Options
-from whyrank.ranking.rank import rank
-from whyrank.ranking.words import word_sets
 
 PLAIN = vars(Options.plain())  # the whole pool, as evaluation ranks it
 
@@ -43,7 +43,7 @@ def test_evidence_counts_records(model: BPER, split: Split) -> None:
 
 
 def test_similar_items_are_those_with_the_largest_jaccard_index(model: BPER, split: Split) -> None:
-    from whyrank.ranking.evidence import similar_items
+    from whyrank.explain.evidence import similar_items
 
     said = model.catalog_.item_explanations
     found = similar_items(model.catalog_, np.array([0], np.int32))[0]
@@ -305,7 +305,7 @@ def test_lists_that_are_short_are_as_personal_as_they_differ() -> None:
 def test_random_reasons_stay_random_among_those_that_are_allowed(
     split: Split, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whyrank.ranking.rank.WHOLE", 3 * len(split.data.explanations))
+    monkeypatch.setattr("whyrank.explain.rank.WHOLE", 3 * len(split.data.explanations))
     model, pool = RAND(seed=5).fit(split), len(split.data.explanations)
     pairs = split.test.frame().select("user", "item").unique(maintain_order=True).head(10)
     allowed = POP().fit(split).explain_many(pairs, pool, **options)

@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from whyrank.compile import kernel
 from whyrank.errors import ParameterError
-from whyrank.kernels import kernel
-from whyrank.kernels.heap import FEW, entry_of, offer, offer_all, settle, worst
-from whyrank.kernels.lanes import ABREAST, BLOCK, GROUP, rate, rate_group, rate_highest, rate_one
-from whyrank.kernels.layout import bound
-from whyrank.kernels.topn import QUERY_OFFSET, STRETCH
-from whyrank.ranking.form import Bonus
-from whyrank.ranking.joint import PartBound, top_pairs
-from whyrank.ranking.request import Candidates
-from whyrank.ranking.search import Search
+from whyrank.index._heap import FEW, entry_of, offer, offer_all, settle, worst
+from whyrank.index._layout import bound
+from whyrank.index._topn import QUERY_OFFSET, STRETCH
+from whyrank.index.form import Bonus
+from whyrank.index.joint import PartBound, top_pairs
+from whyrank.index.request import Candidates
+from whyrank.index.search import Search
+from whyrank.simd import ABREAST, BLOCK, GROUP, rate, rate_group, rate_highest, rate_one
 
 Floats = NDArray[np.float32]
 
@@ -64,7 +64,7 @@ def assert_exact(
     expected = full_sort(search, queries, ties, n, added, filters.get("allowed", np.ones(len(ties), bool)))
     for threads, often in ((1, np.inf), (2, np.inf), (1, 1), (2, 1)):
         with pytest.MonkeyPatch.context() as patch:  # without ceilings of the parts of queries, and with them
-            patch.setattr("whyrank.ranking.search._often", lambda layout, often=often: often)
+            patch.setattr("whyrank.index.search._often", lambda layout, often=often: often)
             found = search.top(queries, n, bonus=bonus, threads=threads, **filters)
         np.testing.assert_array_equal(found[0], expected[0])
         np.testing.assert_array_equal(found[1], expected[1])
@@ -118,7 +118,7 @@ def test_the_search_finds_what_a_full_sort_finds(
     search, queries, ties, n, rng = world
     if ready:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("whyrank.ranking.search._often", lambda layout: 1)
+            patch.setattr("whyrank.index.search._often", lambda layout: 1)
             search.prepare(queries)
             search.warm_up(queries[rng.permutation(len(queries))])
     filters = {"allowed": rng.random(len(ties)) < rng.choice([0.0, 0.05, 0.7])} if with_filter else {}
@@ -330,7 +330,7 @@ def test_a_small_memory_changes_nothing() -> None:
 def test_threads_answer_in_a_forked_process_too() -> None:
     code = """
 import os, numpy as np
-from whyrank.ranking.search import PIECE, Search
+from whyrank.index.search import PIECE, Search
 rng = np.random.default_rng(0)
 queries = rng.normal(size=(4 * PIECE, 8)).astype(np.float32)
 search = Search(rng.normal(size=(500, 8)).astype(np.float32), np.arange(500))

@@ -13,13 +13,13 @@ import whyrank as wr
 from whyrank.data.catalog import Catalog
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError
+from whyrank.explain.claims import claims, supported
+from whyrank.explain.evidence import Evidence
+from whyrank.explain.facts import Facts
+from whyrank.explain.phrases import phrase_of, plural_of, singular_of
+from whyrank.explain.reasons import Reason
+from whyrank.explain.sentences import Templates, default_templates
 from whyrank.models import POP
-from whyrank.ranking.claims import claims, supported
-from whyrank.ranking.evidence import Evidence
-from whyrank.ranking.facts import Facts
-from whyrank.ranking.phrases import phrase_of, plural_of, singular_of
-from whyrank.ranking.reasons import Reason
-from whyrank.ranking.sentences import Templates, default_templates
 
 ENGLISH = default_templates()
 GUESTS = Templates.of({**ENGLISH.settings, "people": ["guest", "guests"], "items": ["film", "films"]}, Path("guests"))
@@ -286,7 +286,7 @@ def test_wrong_templates_are_named(tmp_path: Path, document: object, problem: st
 
 
 def test_templates_are_shipped_beside_the_module() -> None:
-    from whyrank.ranking import sentences
+    from whyrank.explain import sentences
 
     assert sentences.DEFAULT.is_file()
     assert sentences.DEFAULT.parent.parent == Path(sentences.__file__).parent

@@ -110,7 +110,7 @@ def test_mu_is_taken_in_steps_so_that_what_is_kept_for_it_stays_small(world: Wor
 def test_requests_with_mu_share_the_search_that_is_warm(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     with world.client("toy") as client:
         made: list[str] = []
-        for name in ("whyrank.ranking.prepare.Search", "whyrank.ranking.search.Layout"):
+        for name in ("whyrank.index.prepare.Search", "whyrank.index.search.Layout"):
             monkeypatch.setattr(name, lambda *_, name=name, **__: made.append(name))
         for mu in (0.1, 0.9):
             body = {"user": world.user, "item": world.item, "model": "toy", "mu": mu}

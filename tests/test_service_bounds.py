@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from service_world import World, make_world
 from whyrank.data.vocabulary import NEAR, Vocabulary
-from whyrank.ranking import diversity, options
+from whyrank.explain import diversity, options
 from whyrank.service import answers, routes
 from whyrank.service.problems import Problem
 from whyrank.service.reason_documents import ReasonDocuments

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.testclient import TestClient
 
 from service_world import World, make_world
-from whyrank.ranking.options import Options
+from whyrank.explain.options import Options
 from whyrank.service import answers, answers_pairs, exposing, schemas, shelf
 from whyrank.service.app import create_app
 from whyrank.service.thin import short_ways, struct_of

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from whyrank.data import Triplets
 from whyrank.errors import ParameterError
-from whyrank.simulation import simulate_reviews
-from whyrank.simulation.draw import cover, make_distinct, spread, urn
-from whyrank.simulation.pool import DOMAINS, parse_aspects, sentences
-from whyrank.simulation.triplets import PRESETS, planted, resolve, simulate
+from whyrank.lab.simulate import simulate_reviews
+from whyrank.lab.simulate.draw import cover, make_distinct, spread, urn
+from whyrank.lab.simulate.pool import DOMAINS, parse_aspects, sentences
+from whyrank.lab.simulate.triplets import PRESETS, planted, resolve, simulate
 
 
 def assert_exact(data: Triplets, users: int, items: int, explanations: int, records: int, triplets: int) -> None:

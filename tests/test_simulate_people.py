@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from whyrank.errors import ParameterError
-from whyrank.simulation import simulate
-from whyrank.simulation.people import FATIGUE, SimulatedPeople, simulate_people
+from whyrank.lab.simulate import simulate
+from whyrank.lab.simulate.people import FATIGUE, SimulatedPeople, simulate_people
 
 
 @pytest.fixture(scope="module")

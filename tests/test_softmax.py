@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from whyrank import Profile, Triplets
-from whyrank.kernels.lanes import LANES
 from whyrank.models.profile import comparison_steps
 from whyrank.models.profile_records import item_records, reason_records
+from whyrank.simd import LANES
 from whyrank.training import Run
 from whyrank.training.softmax import SoftmaxSettings, SoftmaxTask, SoftmaxTraining
 

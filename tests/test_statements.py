@@ -11,8 +11,8 @@ import pytest
 
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
-from whyrank.kernels.opinion_rows import R_ATTRIBUTE
 from whyrank.mining import Mined, MiningRules, StatementRules, apply_review, mine, write_review
+from whyrank.mining._opinion_rows import R_ATTRIBUTE
 from whyrank.mining.aspects import LEVELS
 from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.quotes import read_quotes

@@ -21,9 +21,9 @@ from starlette.testclient import TestClient
 import whyrank as wr
 from service_world import World, make_world
 from whyrank.errors import DataError, ParameterError
+from whyrank.explain.options import Options
 from whyrank.models import load
 from whyrank.online.store import Store
-from whyrank.ranking.options import Options
 from whyrank.service import schemas_study, study, study_results
 from whyrank.service.study_cases import Case, sample_cases
 from whyrank.service.study_statistics import exact_interval, fleiss_kappa, winner

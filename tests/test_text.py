@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ArtifactError, MissingExtra, ParameterError
-from whyrank.kernels.semantic import adamw_rows, pairwise_gradients, product, product_with_transposed
 from whyrank.text import Encoder, find_weights
 from whyrank.text.cache import VectorCache, encodings
-from whyrank.text.features import Preparation, borrowed, checked, in_order, nearest
+from whyrank.training._semantic import adamw_rows, pairwise_gradients, product, product_with_transposed
 from whyrank.training.fusion import FUSIONS
+from whyrank.training.text_features import Preparation, borrowed, checked, in_order, nearest
 
 SENTENCES = ["The pool was lovely.", "A great swimming pool!", "The invoice was wrong."]
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import whyrank as wr
 from whyrank.data import Triplets
-from whyrank.kernels.backing import first_of_aspects
-from whyrank.kernels.columns import first_of_lists
-from whyrank.ranking.topics import groups_of, topic_of
+from whyrank.explain.topics import groups_of, topic_of
+from whyrank.index._backing import first_of_aspects
+from whyrank.index._columns import first_of_lists
 
 Statements = dict[str, tuple[str, int]]  # id: text, people
 MANY: Statements = {

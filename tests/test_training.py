@@ -14,8 +14,8 @@ import pytest
 from oracles import planted
 from whyrank.data.csr import CSR
 from whyrank.errors import ArtifactError, ParameterError, TrainingError
+from whyrank.lab.simulate import simulate
 from whyrank.models import BPER, BPERPlus, Model, Profile
-from whyrank.simulation import simulate
 from whyrank.thread_pool import ThreadPool
 from whyrank.training import (
     Epoch,

@@ -11,9 +11,9 @@ import pytest
 
 from whyrank.data import Split
 from whyrank.errors import DataError, ParameterError
-from whyrank.experiments import measures
-from whyrank.experiments.spaces import SPACES, space_of
-from whyrank.experiments.tuning import balanced, pareto, tune
+from whyrank.lab.experiments import measures
+from whyrank.lab.experiments.spaces import SPACES, space_of
+from whyrank.lab.experiments.tuning import balanced, pareto, tune
 from whyrank.models import BPER, COUNTS, MODELS
 
 optuna = pytest.importorskip("optuna")

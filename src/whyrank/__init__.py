@@ -26,6 +26,10 @@ if TYPE_CHECKING:
         WhyrankError,
     )
     from whyrank.evaluation import compare, evaluate
+    from whyrank.explain.claims import claims, supported
+    from whyrank.explain.options import ItemGoals, Options
+    from whyrank.explain.sentences import Templates
+    from whyrank.lab.simulate import simulate, simulate_people, simulate_reviews
     from whyrank.mining import MiningRules, mine
     from whyrank.models import (
         BPER,
@@ -51,10 +55,6 @@ if TYPE_CHECKING:
         ProfileJ,
         load,
     )
-    from whyrank.ranking.claims import claims, supported
-    from whyrank.ranking.options import ItemGoals, Options
-    from whyrank.ranking.sentences import Templates
-    from whyrank.simulation import simulate, simulate_people, simulate_reviews
     from whyrank.training import Run
 
 _HOMES = {
@@ -66,10 +66,10 @@ _HOMES = {
     "whyrank.mining": "MiningRules mine",
     "whyrank.models": "BPER BPERJ BPERPlus BPR CD CDJ COUNTS ExpGCN ITEMPOP MODELS Model PITF PITFJ POP Profile "
     "ProfileJ RAND RICF RUCF SHARE USERPOP load",
-    "whyrank.ranking.claims": "claims supported",
-    "whyrank.ranking.options": "ItemGoals Options",
-    "whyrank.ranking.sentences": "Templates",
-    "whyrank.simulation": "simulate simulate_people simulate_reviews",
+    "whyrank.explain.claims": "claims supported",
+    "whyrank.explain.options": "ItemGoals Options",
+    "whyrank.explain.sentences": "Templates",
+    "whyrank.lab.simulate": "simulate simulate_people simulate_reviews",
     "whyrank.training": "Run",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from whyrank.cluster.session import Cluster
     from whyrank.data.problems import Problems
     from whyrank.data.triplets import Triplets
+    from whyrank.lab.ray.session import Cluster
 
 app = typer.Typer(
     name="whyrank",
@@ -190,7 +190,7 @@ def workers_at(address: str | None) -> Iterator[Cluster | None]:
     if address is None:
         yield None
         return
-    from whyrank.cluster.session import connect
+    from whyrank.lab.ray.session import connect
 
     with connect(address) as cluster:
         yield cluster
@@ -198,7 +198,7 @@ def workers_at(address: str | None) -> Iterator[Cluster | None]:
 
 def warn_first_run() -> None:
     """Say so when kernels will have to be compiled, which takes some seconds once."""
-    from whyrank.kernels import first_run
+    from whyrank.compile import first_run
 
     if sys.stderr.isatty() and first_run():
         note("compiling kernels: once after an installation, some ten seconds")

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whyrank.cli.app import note, print_json, progress, told_if_interrupted
-from whyrank.ranking.options import Options
+from whyrank.explain.options import Options
 
 if TYPE_CHECKING:
-    from whyrank.ranking.bulk import BulkColumns
+    from whyrank.explain.bulk import BulkColumns
 
 
 def shown_in_bulk(titles: Path | None, templates: Path | None, quotes: bool, sentences: bool) -> BulkColumns:
     """What files of reasons have beyond ids, scores and evidence."""
     from whyrank.data.names import read_named
-    from whyrank.ranking.bulk import BulkColumns
-    from whyrank.ranking.sentences import Templates
+    from whyrank.explain.bulk import BulkColumns
+    from whyrank.explain.sentences import Templates
 
     return BulkColumns(sentences, quotes, read_named(titles, "item", "title"), Templates.read(templates))
 
@@ -35,16 +35,16 @@ def explain_in_bulk(
     json: bool,
 ) -> None:
     """Reasons for a file of pairs or, on a cluster, for a folder of them."""
+    from whyrank.explain.bulk import explain_file
     from whyrank.models import load
-    from whyrank.ranking.bulk import explain_file
 
     with _watched("explaining", json) as tell:
         if ray is None:
             asked = (load(model), pairs, output, n, options, shown)
             reports = [explain_file(*asked, threads=threads, progress=tell)]
         else:
-            from whyrank.cluster.explain import explain_files
-            from whyrank.cluster.session import connect
+            from whyrank.lab.ray.explain import explain_files
+            from whyrank.lab.ray.session import connect
 
             with connect(ray) as cluster:
                 reports = explain_files(cluster, model, pairs, output, n, options, shown, progress=tell)
@@ -68,8 +68,8 @@ def recommend_in_bulk(
     json: bool,
 ) -> None:
     """Items with reasons for a file of users, or for all."""
+    from whyrank.explain.bulk import recommend_file
     from whyrank.models import load
-    from whyrank.ranking.bulk import recommend_file
 
     with _watched("recommending", json) as tell:
         asked = (load(model), users, output, n, reasons, options, shown)

@@ -10,8 +10,8 @@ from whyrank.cli.app import safe
 from whyrank.render import FittingTable
 
 if TYPE_CHECKING:
-    from whyrank.ranking.options import Options
-    from whyrank.ranking.reasons import Reason
+    from whyrank.explain.options import Options
+    from whyrank.explain.reasons import Reason
 
 WIDTH = 80
 GLUE = "\ue000"  # a blank where no line ends

@@ -84,7 +84,7 @@ def simulate_command(
 ) -> None:
     """Simulate a data set with known preferences, and reviews that express them."""
     from whyrank.data.tables import write_table
-    from whyrank.simulation import simulate, simulate_reviews
+    from whyrank.lab.simulate import simulate, simulate_reviews
 
     if output is None and reviews is None:
         raise ParameterError("nothing to write; give -o for triplets, --reviews for reviews, or both")
@@ -177,8 +177,8 @@ def split_command(
 
 def split_on_cluster(data: Path, output: Path, info: SplitInfo, address: str, columns: str | None, json: bool) -> None:
     """Folders of Parquet files instead of index files, because nobody has all records."""
-    from whyrank.cluster.session import connect
-    from whyrank.cluster.split import split_files
+    from whyrank.lab.ray.session import connect
+    from whyrank.lab.ray.split import split_files
 
     with connect(address) as cluster:
         counts = split_files(cluster, data, output, info, parse_columns(columns))

@@ -71,7 +71,7 @@ class _Steps:
 def _save(folder: Path, model: Model, split: Split, threads: int | None) -> None:
     """The model, with the figures that the page shows of it."""
     from whyrank.evaluation import evaluate
-    from whyrank.experiments.record import record
+    from whyrank.lab.experiments.record import record
 
     model.save(folder, record(model, split.test, evaluate(model, split, threads=threads), threads))
 
@@ -79,8 +79,8 @@ def _save(folder: Path, model: Model, split: Split, threads: int | None) -> None
 def _data(output: Path, seed: int, step: _Steps) -> Split:
     """Reviews, mined into triplets, split."""
     from whyrank.data.tables import write_table
+    from whyrank.lab.simulate import simulate_reviews
     from whyrank.mining import mine
-    from whyrank.simulation import simulate_reviews
 
     reviews = write_table(simulate_reviews("small", seed=seed), output / "reviews.jsonl.gz")
     step.say(f"simulate hotel reviews with planted preferences -> {reviews}")
@@ -136,7 +136,7 @@ def _show(model: Model, cases: list[tuple[str, str, list[str]]]) -> None:
 def _report(
     output: Path, split: Split, result: Comparison, model: Model, cases: list[tuple[str, str, list[str]]]
 ) -> Path:
-    from whyrank.experiments.report import ExperimentReport
+    from whyrank.lab.experiments.report import ExperimentReport
 
     report = ExperimentReport("whyrank: a demonstration", f"Simulated hotel reviews, mined into {counted(split.data)}.")
     report.summary(result.verdict())

@@ -91,7 +91,7 @@ def _blas() -> str:
 
 
 def _caches() -> dict[str, str]:
-    from whyrank.kernels import cache_folder
+    from whyrank.compile import cache_folder
     from whyrank.text.cache import encodings
 
     kernels = cache_folder()
@@ -107,9 +107,9 @@ def _compile_all() -> float:
     Models are also saved and loaded: kernels are compiled apart for arrays that may not be written to.
     """
     from whyrank.evaluation import evaluate
+    from whyrank.lab.simulate import simulate, simulate_reviews
     from whyrank.mining import mine
     from whyrank.models import MODELS, BPERPlus, load
-    from whyrank.simulation import simulate, simulate_reviews
     from whyrank.training import Run
 
     begin = time.perf_counter()
@@ -135,7 +135,7 @@ def _compile_all() -> float:
 
 def _self_test() -> dict[str, object]:
     """Fit the same model with one and with two threads, and rank with it, in some ten seconds at most."""
-    from whyrank.simulation import simulate
+    from whyrank.lab.simulate import simulate
 
     data = simulate("small", users=3000, items=500, explanations=800, records=30_000, triplets=50_000, seed=0)
     compiled, _ = _fitted(data, 1, 1)

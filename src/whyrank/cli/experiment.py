@@ -73,10 +73,10 @@ def experiment_command(
 ) -> None:
     """Make the paper's tables and figures, and more, from any data set. Finished runs are reused."""
     from whyrank.data.names import read_titles
-    from whyrank.experiments.cache import Cache
-    from whyrank.experiments.lab import Lab, of_same_data, read_configs, read_tuned
-    from whyrank.experiments.suite import names_of, run, tune_first
-    from whyrank.experiments.workers import processes
+    from whyrank.lab.experiments.cache import Cache
+    from whyrank.lab.experiments.lab import Lab, of_same_data, read_configs, read_tuned
+    from whyrank.lab.experiments.suite import names_of, run, tune_first
+    from whyrank.lab.experiments.workers import processes
 
     names = names_of(name)
     if candidates != "pool" and "ranking" not in names:

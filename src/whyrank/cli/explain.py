@@ -22,10 +22,10 @@ from whyrank.cli.cards import card, score_table
 from whyrank.cli.options import with_options
 from whyrank.cli.serve import Groups, Titles
 from whyrank.errors import ParameterError
-from whyrank.ranking.options import ItemGoals, Options
+from whyrank.explain.options import ItemGoals, Options
 
 if TYPE_CHECKING:
-    from whyrank.ranking.reasons import Reason
+    from whyrank.explain.reasons import Reason
 
 User = Annotated[str | None, typer.Option("--user", "-u", help="A user id.")]
 Count = Annotated[int, typer.Option("-n", help="How many.", min=1)]
@@ -71,8 +71,8 @@ def explain_command(
 ) -> None:
     """Show the best reasons for a pair, or write the reasons for millions of pairs to a file."""
     from whyrank.data.names import read_titles
+    from whyrank.explain.sentences import Templates
     from whyrank.models import load
-    from whyrank.ranking.sentences import Templates
 
     if pairs is not None and output is not None and user is None and item is None:
         if scores:
@@ -154,9 +154,9 @@ def recommend_command(
 ) -> None:
     """Recommend items with reasons, to one user or to all of them, for models that rank items."""
     from whyrank.data.names import read_titles
+    from whyrank.explain.recommend import best_items
+    from whyrank.explain.sentences import Templates
     from whyrank.models import load
-    from whyrank.ranking.recommend import best_items
-    from whyrank.ranking.sentences import Templates
 
     how_many = 3 if reasons is None else reasons
     if users is not None and output is not None and user is None:

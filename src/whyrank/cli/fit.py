@@ -83,7 +83,7 @@ def fit_command(
     if is_split(data) and rating_range is not None:
         raise ParameterError(f"{data}: is split already; give --rating-range to whyrank split")
     if plan:
-        from whyrank.cluster.plan import plan_fit
+        from whyrank.lab.ray.plan import plan_fit
 
         triplets = read_data(data, columns, on_error, number, rating_range, max_expansion, trim)
         planned = plan_fit(chosen, triplets, machines, cores)
@@ -179,12 +179,12 @@ def fit_on_cluster(
     json: bool,
 ) -> None:
     """The same fit by a cluster's machines; a folder of Parquet files is not read here at all."""
-    from whyrank.cluster.fit import PARTS, fit, put_data
-    from whyrank.cluster.ingest import ingest
-    from whyrank.cluster.session import connect
-    from whyrank.cluster.store import StateStore
     from whyrank.data.files import is_parquet_folder
     from whyrank.data.split import is_split, read_split
+    from whyrank.lab.ray.fit import PARTS, fit, put_data
+    from whyrank.lab.ray.ingest import ingest
+    from whyrank.lab.ray.session import connect
+    from whyrank.lab.ray.store import StateStore
     from whyrank.training import History, Run
 
     begin, history = time.perf_counter(), History()

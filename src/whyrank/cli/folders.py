@@ -57,8 +57,8 @@ def export_command(
     json: Json = False,
 ) -> None:
     """Write keys and queries for a vector index or another system, and measure what an index finds."""
+    from whyrank.explain.export import MARKER, export
     from whyrank.models import load
-    from whyrank.ranking.export import MARKER, export
 
     check_place(output, MARKER)
     report = export(load(model), output, form, n=n, seed=seed)

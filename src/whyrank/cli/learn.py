@@ -15,7 +15,7 @@ from whyrank.cli.app import told_if_interrupted as told
 from whyrank.cli.fit import bar_monitor, remove_checkpoint
 from whyrank.cli.options import with_options
 from whyrank.errors import ParameterError
-from whyrank.ranking.options import Options
+from whyrank.explain.options import Options
 
 if TYPE_CHECKING:
     from whyrank.online.estimate import Estimate

@@ -61,7 +61,7 @@ def evaluate_command(
     from whyrank.data import read_split
     from whyrank.evaluation import evaluate
     from whyrank.evaluation.comparison import reach_text
-    from whyrank.experiments.record import alpha_curve, record
+    from whyrank.lab.experiments.record import alpha_curve, record
     from whyrank.models import load
 
     if part not in ("test", "validation"):

@@ -102,8 +102,8 @@ def mine_command(
             bar.update(tasks[stage], completed=done, total=total)
 
         if ray is not None:
-            from whyrank.cluster.session import connect
-            from whyrank.cluster.statements import mine_statement_files
+            from whyrank.lab.ray.session import connect
+            from whyrank.lab.ray.statements import mine_statement_files
 
             if clauses or pool is not None or rating_range is not None:
                 raise ParameterError("--unit clauses, --pool and --rating-range are for one machine; leave out --ray")

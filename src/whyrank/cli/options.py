@@ -11,7 +11,7 @@ import typer
 
 from whyrank.cli.app import parse_pairs
 from whyrank.errors import ParameterError
-from whyrank.ranking.options import Declared, ItemGoals, Options
+from whyrank.explain.options import Declared, ItemGoals, Options
 
 PANEL = "Which reasons"
 

@@ -57,8 +57,8 @@ def create_command(
     """Draw cases from a split's test pairs, store them, and print a link for every participant."""
     from whyrank.data import read_split
     from whyrank.data.names import read_titles
+    from whyrank.explain.options import Options
     from whyrank.models import load
-    from whyrank.ranking.options import Options
     from whyrank.service import study
     from whyrank.service.settings import named_folders
     from whyrank.service.study_cases import sample_cases

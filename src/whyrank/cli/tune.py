@@ -55,8 +55,8 @@ def tune_command(
     Trials are stored next to the output (.sqlite): an interrupted search continues, and a longer one adds to it.
     """
     from whyrank.cli.experiment import read_or_draw
-    from whyrank.experiments.spaces import space_of
-    from whyrank.experiments.tuning import tune
+    from whyrank.lab.experiments.spaces import space_of
+    from whyrank.lab.experiments.tuning import tune
 
     if output.suffix != ".json":
         raise ParameterError(f"-o is {str(output)!r}; name a .json file")

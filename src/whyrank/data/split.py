@@ -22,8 +22,8 @@ from whyrank.data.ratings import ANY, checked_range
 from whyrank.data.tables import UNREADABLE, first_line, inside
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
-from whyrank.kernels.rng import hash_records, key_of
 from whyrank.render import html_table
+from whyrank.rng import hash_records, key_of
 
 log = logging.getLogger("whyrank")
 FORMAT = 1
@@ -150,7 +150,7 @@ def split_records(
 
     Raises ParameterError for shares and methods that do not exist, DataError where times are needed and missing.
 
-    >>> from whyrank.simulation import simulate
+    >>> from whyrank.lab.simulate import simulate
     >>> data = simulate("small", users=20, items=9, explanations=40, records=90, triplets=120, seed=0)
     >>> data.split(method="leave-last", last=1).info["last"]
     1

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
-from whyrank.kernels.metrics import hits as find_hits
-from whyrank.kernels.metrics import overlaps
+from whyrank.training._metrics import hits as find_hits
+from whyrank.training._metrics import overlaps
 
 SAMPLE = 20_000
 POWER = 0.5  # how the propensity to be said is taken to grow with popularity

@@ -16,10 +16,10 @@ from whyrank.errors import DataError, ParameterError
 from whyrank.evaluation import beyond
 from whyrank.evaluation.candidates import Kind, in_numbers_of, of_model, of_split
 from whyrank.evaluation.metrics import per_list
+from whyrank.explain.options import Options
+from whyrank.explain.rank import rank, rank_items
+from whyrank.explain.words import word_sets
 from whyrank.models.base import Model
-from whyrank.ranking.options import Options
-from whyrank.ranking.rank import rank, rank_items
-from whyrank.ranking.words import word_sets
 
 Values = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
-from whyrank.kernels.metrics import hits as find_hits
+from whyrank.training._metrics import hits as find_hits
 
 Hits = NDArray[np.bool_]
 Sizes = NDArray[np.int64]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import polars as pl
 
 from whyrank.data.statements import GENERAL, ITSELF
-from whyrank.kernels import opinion_rows as kernel
-from whyrank.kernels import wordclasses as words
+from whyrank.mining import _opinion_rows as kernel
+from whyrank.mining import _wordclasses as words
 from whyrank.mining.corpus import Corpus
 from whyrank.mining.language import LONGEST, SPELLING, cuts, one_edit
 from whyrank.mining.nouns import StatementEnglish

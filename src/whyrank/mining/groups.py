@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.kernels.jaccard import near_pairs, rarest_first, star_groups
+from whyrank.mining._jaccard import near_pairs, rarest_first, star_groups
 from whyrank.mining.sentences import Cutter, Spool
 
 Ints = NDArray[np.int64]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.errors import MissingExtra
-from whyrank.kernels import wordclasses as k
+from whyrank.mining import _wordclasses as k
 
 LONGEST = 30  # letters of a word that is looked at at all
 SPELLING = 6  # letters of a word that may be a misspelling

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from whyrank.errors import ParameterError
-from whyrank.kernels import wordclasses as k
+from whyrank.mining import _wordclasses as k
 from whyrank.mining.language import FOLDER, English, comparative_stems, read_lists
 from whyrank.mining.words import NEGATIONS
 from whyrank.plugins import installed_as, installed_names

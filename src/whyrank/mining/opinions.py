@@ -15,11 +15,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.columns import to_lines
-from whyrank.kernels import opinions as rules
-from whyrank.kernels import tokens as kernel
-from whyrank.kernels import wordclasses as classes
-from whyrank.kernels.kinds import kinds
-from whyrank.kernels.opinion_rows import R_ATTRIBUTE
+from whyrank.mining import _opinions as rules
+from whyrank.mining import _tokens as kernel
+from whyrank.mining import _wordclasses as classes
+from whyrank.mining._kinds import kinds
+from whyrank.mining._opinion_rows import R_ATTRIBUTE
 from whyrank.mining.clean import clean_texts, digests
 from whyrank.mining.language import Word
 from whyrank.mining.nouns import StatementEnglish

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import polars as pl
 
 from whyrank.data.statements import ABSENT, GENERAL
-from whyrank.kernels import opinion_rows as kernel
-from whyrank.kernels import wordclasses as words
+from whyrank.mining import _opinion_rows as kernel
+from whyrank.mining import _wordclasses as words
 from whyrank.mining.nouns import StatementEnglish
 
 SHRINK = 8.0  # imaginary records at the guess that steady a mean rating

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.columns import from_lines, to_lines
-from whyrank.kernels import sentences as kernel
+from whyrank.mining import _sentences as kernel
 from whyrank.mining.clean import clean_texts
 from whyrank.mining.rules import MiningRules
 from whyrank.mining.words import ENGLISH

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import polars as pl
 
 from whyrank.data.statements import GENERAL, ITSELF
-from whyrank.kernels import opinion_rows as kernel
+from whyrank.mining import _opinion_rows as kernel
 from whyrank.mining.aspects import LEVELS, Nouns
 from whyrank.mining.nouns import StatementEnglish
 from whyrank.mining.senses import EXCESSIVE, FIXED, MISSING, polarities

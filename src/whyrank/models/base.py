@@ -24,18 +24,18 @@ from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import feed_ids
 from whyrank.errors import ArtifactError, DataError, NotFitted, ParameterError
+from whyrank.explain.options import ItemGoals, Options
+from whyrank.index.form import Block, Bonus, Floats, Numbers, Rows, bonus_of
+from whyrank.index.prepare import prepared
+from whyrank.index.search import Search
 from whyrank.models import parameters
-from whyrank.ranking.form import Block, Bonus, Floats, Numbers, Rows, bonus_of
-from whyrank.ranking.options import ItemGoals, Options
-from whyrank.ranking.prepare import prepared
-from whyrank.ranking.search import Search
 from whyrank.version import __version__
 
 if TYPE_CHECKING:
-    from whyrank.ranking.explain import Pairs
-    from whyrank.ranking.reasons import Reason
-    from whyrank.ranking.recommend import Recommendation, RecommendedPair
-    from whyrank.ranking.sentences import Templates
+    from whyrank.explain.reasons import Reason
+    from whyrank.explain.recommend import Recommendation, RecommendedPair
+    from whyrank.explain.result import Pairs
+    from whyrank.explain.sentences import Templates
     from whyrank.training import Run
 
 Shape = tuple[int | None, ...]  # None where any size will do
@@ -282,8 +282,8 @@ class Model:
 
         Somebody unknown is answered from the item and popularity (`reason.fallback`); an unknown item raises UnknownId.
         """
-        from whyrank.ranking.explain import explain
-        from whyrank.ranking.reasons import Reasons, reasons
+        from whyrank.explain.reasons import Reasons, reasons
+        from whyrank.explain.result import explain
 
         self._check_fitted()
         chosen = Options.of(options)
@@ -297,8 +297,8 @@ class Model:
 
         Pairs without a reason have a row with `status` no_reason or unknown_item; `fallback` marks unknown users.
         """
-        from whyrank.ranking.explain import explain
-        from whyrank.ranking.reasons import table
+        from whyrank.explain.reasons import table
+        from whyrank.explain.result import explain
 
         self._check_fitted()
         return table(explain(self, pairs, Options.of(options), n, similar=True, templates=templates))
@@ -317,7 +317,7 @@ class Model:
 
         `goals` are objectives beside the score: serendipity, and minimum shares of the places for groups of items.
         """
-        from whyrank.ranking.recommend import recommend
+        from whyrank.explain.recommend import recommend
 
         self._check_fitted()
         return recommend(self, user, n, reasons, Options.of(options), templates, goals)
@@ -326,7 +326,7 @@ class Model:
         self, user: object, n: int = 10, weight: float = 1.0, *, templates: Templates | None = None, **options: Any
     ) -> list[RecommendedPair]:
         """The `n` best (item, explanation) pairs over all of them: item score + weight x explanation score."""
-        from whyrank.ranking.recommend import recommend_pairs
+        from whyrank.explain.recommend import recommend_pairs
 
         self._check_fitted()
         return recommend_pairs(self, user, n, weight, Options.of(options), templates)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from whyrank.data.triplets import Triplets
+from whyrank.index.form import Block, Floats, Numbers, rows, two_sides
 from whyrank.models.base import Model
 from whyrank.models.factors import FactorModel, popularity_start
 from whyrank.models.parameters import parameter
-from whyrank.ranking.form import Block, Floats, Numbers, rows, two_sides
 from whyrank.training import PairwisePass, Table
 
 if TYPE_CHECKING:

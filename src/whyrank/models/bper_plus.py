@@ -15,17 +15,17 @@ from whyrank import training
 from whyrank.data.catalog import Catalog
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ArtifactError, DataError, ParameterError
+from whyrank.index.form import Block, Floats, Numbers, two_sides
 from whyrank.models.base import Model, Shape
 from whyrank.models.bper import BPER, two_sides_as_cd
 from whyrank.models.parameters import parameter, seed_parameter
-from whyrank.ranking.form import Block, Floats, Numbers, two_sides
 from whyrank.text.encoder import Encoder
-from whyrank.text.features import Preparation, borrowed, checked, in_order, nearest, one_blas_thread
 from whyrank.text.tuned import TunedEncoder
 from whyrank.training import Run
 from whyrank.training.checkpoint import Arrays, Checkpoint
 from whyrank.training.fusion import FUSIONS
 from whyrank.training.loop import run_epochs
+from whyrank.training.text_features import Preparation, borrowed, checked, in_order, nearest, one_blas_thread
 from whyrank.training.text_frozen import SIDES, FrozenTrainer, TextSettings, start, start_from
 from whyrank.training.text_held_out import HeldOutTrainer, parted
 

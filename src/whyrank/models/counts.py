@@ -14,13 +14,13 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.split import Method, split_records
 from whyrank.data.triplets import Triplets
-from whyrank.kernels.evidence import Strength, evidence_at, evidence_of_sides, merged_evidence, shared_evidence
-from whyrank.kernels.metrics import hits
+from whyrank.explain.rank import rank
+from whyrank.index.form import Block, Bonus, Floats, Numbers, Rows
+from whyrank.models._evidence import Strength, evidence_at, evidence_of_sides, merged_evidence, shared_evidence
 from whyrank.models.base import Model, Shape
 from whyrank.models.parameters import parameter
-from whyrank.ranking.form import Block, Bonus, Floats, Numbers, Rows
-from whyrank.ranking.rank import rank
 from whyrank.training import Run
+from whyrank.training._metrics import hits
 
 Scales = NDArray[np.float64]
 MANY = 256  # pairs of a call, from which on what they share is made once

@@ -12,10 +12,10 @@ import numpy as np
 from whyrank.data.catalog import Catalog
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError
+from whyrank.index.form import Block, Floats, Numbers, rows
 from whyrank.models.base import Model, Shape
 from whyrank.models.counts import held_out, quality, sampled
 from whyrank.models.parameters import parameter, seed_parameter, values
-from whyrank.ranking.form import Block, Floats, Numbers, rows
 from whyrank.thread_pool import ThreadPool
 from whyrank.training import Run
 from whyrank.training.checkpoint import Arrays, Checkpoint

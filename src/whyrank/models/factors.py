@@ -12,9 +12,9 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError
+from whyrank.index.form import Floats, Numbers
 from whyrank.models.base import Model, Shape, require_triplets
 from whyrank.models.parameters import parameter, seed_parameter
-from whyrank.ranking.form import Floats, Numbers
 from whyrank.training import FactorSettings, Pass, Run, Storage, Table, fold_in, grow, train
 
 

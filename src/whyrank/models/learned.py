@@ -18,11 +18,11 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ParameterError
+from whyrank.index.form import Block, Floats, Numbers, rows
 from whyrank.models.base import Model, Shape
 from whyrank.models.bper import BPER, BPERJ
 from whyrank.models.bper_plus import BPERPlus
 from whyrank.models.profile import Profile, ProfileJ
-from whyrank.ranking.form import Block, Floats, Numbers, rows
 from whyrank.training import Run
 
 Kind = TypeVar("Kind", bound=Model)

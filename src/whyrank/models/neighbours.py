@@ -9,10 +9,10 @@ import numpy as np
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
-from whyrank.kernels.neighbours import neighbours, weighted_sets
+from whyrank.explain._neighbours import neighbours, weighted_sets
+from whyrank.index.form import Bonus, Floats, Numbers
 from whyrank.models.base import Model, Shape
 from whyrank.models.parameters import parameter
-from whyrank.ranking.form import Bonus, Floats, Numbers
 from whyrank.training import Run
 
 STEP = 4096  # rows whose neighbours are looked for at once

@@ -27,8 +27,9 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.people import end_of
 from whyrank.data.triplets import Triplets
-from whyrank.kernels import profile as kernels
-from whyrank.kernels.evidence import Strength
+from whyrank.explain.evidence import similar_items
+from whyrank.index.form import Block, Floats, Numbers
+from whyrank.models._evidence import Strength
 from whyrank.models.base import Shape
 from whyrank.models.counts import MANY, EvidenceModel, held_out, list_quality, quality, sampled, shared
 from whyrank.models.parameters import parameter, seed_parameter, values
@@ -44,9 +45,8 @@ from whyrank.models.profile_records import (
     usual_gap,
     word_rows,
 )
-from whyrank.ranking.evidence import similar_items
-from whyrank.ranking.form import Block, Floats, Numbers
 from whyrank.training import Run
+from whyrank.training import _profile as kernels
 from whyrank.training.candidates import CandidateTrainer, FixedTrainer
 from whyrank.training.checkpoint import Arrays, Checkpoint
 from whyrank.training.loop import EarlyStopping, run_epochs

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.triplets import Triplets
-from whyrank.kernels.metrics import hits
 from whyrank.models.profile_records import reason_records
+from whyrank.training._metrics import hits
 from whyrank.training.checkpoint import Arrays
 from whyrank.training.softmax import START
 

@@ -15,9 +15,9 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.people import UNKNOWN
 from whyrank.data.triplets import Triplets
-from whyrank.kernels.metrics import hits
-from whyrank.ranking.form import Numbers
-from whyrank.ranking.rank import rank_items
+from whyrank.explain.rank import rank_items
+from whyrank.index.form import Numbers
+from whyrank.training._metrics import hits
 from whyrank.training.records import ALL, Recency, RecordsInMemory, Side, side_lists
 from whyrank.training.vectors import EntryWords
 

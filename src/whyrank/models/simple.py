@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from whyrank.data.triplets import Triplets
+from whyrank.index.form import Block, Bonus, Floats, Numbers
 from whyrank.models.base import Model
 from whyrank.models.parameters import seed_parameter
-from whyrank.ranking.form import Block, Bonus, Floats, Numbers
 from whyrank.training import Run
 
 
@@ -27,7 +27,7 @@ class RAND(Model):
         pass
 
     def bonus(self, users: Numbers, items: Numbers, n: int, mu: float | None = None) -> Bonus:
-        from whyrank.kernels.shuffle import random_lists
+        from whyrank.models._shuffle import random_lists
 
         pool = len(self.catalog_.explanations)
         n = min(n, pool)

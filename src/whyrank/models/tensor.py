@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from whyrank.data.triplets import Triplets
+from whyrank.index.form import Block, Floats, Numbers, rows
 from whyrank.models.factors import FactorModel
 from whyrank.models.parameters import parameter
-from whyrank.ranking.form import Block, Floats, Numbers, rows
 from whyrank.training import PairwisePass, Pass, Table, TriplePass
 
 if TYPE_CHECKING:

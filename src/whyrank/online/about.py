@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.errors import ParameterError
+from whyrank.explain.options import Options
+from whyrank.explain.result import explain
 from whyrank.models import Model, parameters
-from whyrank.ranking.explain import explain
-from whyrank.ranking.options import Options
 
 SAMPLE = 200  # pairs that are ranked to see what decides
 PARTS = {

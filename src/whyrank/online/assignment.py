@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from whyrank.errors import ParameterError
+from whyrank.explain.options import Declared, ItemGoals, Options
 from whyrank.online.log import KINDS
-from whyrank.ranking.options import Declared, ItemGoals, Options
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 NO_REASONS = "none"  # as the model of an arm: lists without reasons

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whyrank.errors import DataError
+from whyrank.explain.options import Options
 from whyrank.models.base import Model
 from whyrank.models.learned import before_reactions, with_correction
 from whyrank.online.estimate import Estimate, estimate
@@ -14,7 +15,6 @@ from whyrank.online.log import Log
 from whyrank.online.propensity import Policy
 from whyrank.online.reactions import learn_reactions
 from whyrank.online.rewards import Goal, lists_of
-from whyrank.ranking.options import Options
 from whyrank.training import Run
 
 GATE = 0.3  # the newest share of the lists, from which nothing is learned

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.kernels.lists import along_lists, at_positions
+from whyrank.explain._lists import along_lists, at_positions
+from whyrank.explain.options import Options
+from whyrank.explain.rank import CHUNK, Ranker, candidates, drawing
 from whyrank.online.rewards import ShownLists, Values
-from whyrank.ranking.options import Options
-from whyrank.ranking.rank import CHUNK, Ranker, candidates, drawing
 
 DEEPEST = 3  # positions whose chances, whatever stands above, are computed exactly in reasonable time
 

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
-from whyrank.kernels.reactions import slopes, step_rows
+from whyrank.explain.rank import CHUNK
+from whyrank.index.form import Numbers, bonus_of
 from whyrank.models.base import Model
 from whyrank.models.learned import Correction
+from whyrank.online._reactions import slopes, step_rows
 from whyrank.online.rewards import ShownLists, Values
-from whyrank.ranking.form import Numbers, bonus_of
-from whyrank.ranking.rank import CHUNK
 from whyrank.training import Run
 from whyrank.training.checkpoint import Arrays, Checkpoint, is_of, set_arrays
 from whyrank.training.loop import Trained, Trainer, run_epochs

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from whyrank.explain import result as ranking
+from whyrank.explain.options import Options
+from whyrank.explain.rank import fallback_of, user_numbers
+from whyrank.explain.recommend import best_items
+from whyrank.explain.result import Explained
+from whyrank.index.form import Numbers
 from whyrank.models import Model
-from whyrank.ranking import explain as ranking
-from whyrank.ranking.explain import Explained
-from whyrank.ranking.form import Numbers
-from whyrank.ranking.options import Options
-from whyrank.ranking.rank import fallback_of, user_numbers
-from whyrank.ranking.recommend import best_items
 from whyrank.service.problems import Problem
 from whyrank.service.schemas import ExplainMany, ExplainOne, RankOptions, RecommendRequest, goals_of
 from whyrank.service.shelf import Loaded

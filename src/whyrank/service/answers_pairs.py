@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from whyrank.ranking.explain import explained
-from whyrank.ranking.options import Options
-from whyrank.ranking.rank import fallback_of, user_numbers
-from whyrank.ranking.recommend import top_items_and_reasons
+from whyrank.explain.options import Options
+from whyrank.explain.rank import fallback_of, user_numbers
+from whyrank.explain.recommend import top_items_and_reasons
+from whyrank.explain.result import explained
 from whyrank.service.answers import (
     Answer,
     Models,

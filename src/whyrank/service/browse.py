@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
-from whyrank.ranking.diversity import ALIKE
-from whyrank.ranking.evidence import similar_items
+from whyrank.explain.diversity import ALIKE
+from whyrank.explain.evidence import similar_items
 from whyrank.service.items import Document, item_aspects
 from whyrank.service.shelf import Loaded
 

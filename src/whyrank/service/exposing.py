@@ -14,13 +14,13 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from sqlalchemy.exc import SQLAlchemyError
 
+from whyrank.explain.options import Options
+from whyrank.explain.result import Explained
 from whyrank.online import ab
 from whyrank.online.assignment import NO_REASONS, Arm, Experiment
 from whyrank.online.exposure import Exposure, new_id
 from whyrank.online.store import WAIT, Store
 from whyrank.online.writer import QueueFull, Writer
-from whyrank.ranking.explain import Explained
-from whyrank.ranking.options import Options
 from whyrank.service.answers import Answer, pairs_of
 from whyrank.service.problems import Problem, forbidden, json_of, store_busy, store_failed
 from whyrank.service.schemas import options_of

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
-from whyrank.ranking.explain import Explained, quotes_of
-from whyrank.ranking.facts import Facts, Shown
+from whyrank.explain.facts import Facts, Shown
+from whyrank.explain.result import Explained, quotes_of
 from whyrank.service.problems import json_of
 
 Pieces = tuple[bytes, bytes, bytes]  # of `schemas.ReasonOut`: up to the score, from the evidence on, and the sentiment

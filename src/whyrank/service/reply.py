@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from whyrank.ranking.options import Options
+from whyrank.explain.options import Options
 from whyrank.service import answers, answers_pairs
 from whyrank.service.answers import Answer
 from whyrank.service.exposing import LoggedRequest, Route, written

@@ -12,8 +12,8 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from whyrank.errors import DataError
+from whyrank.explain.options import Options
 from whyrank.online import events
-from whyrank.ranking.options import Options
 from whyrank.service import answers, study, study_results
 from whyrank.service import schemas_study as ask
 from whyrank.service.problems import Problem, documented

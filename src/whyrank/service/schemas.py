@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model, model_validator
 
-from whyrank.ranking.options import Declared, ItemGoals, Options
+from whyrank.explain.options import Declared, ItemGoals, Options
 
 MAX_PAIRS = 1000
 MAX_BANNED = 2000  # characters

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError, WhyrankError
+from whyrank.explain.options import Options
+from whyrank.explain.rank import rank_items
+from whyrank.explain.result import explain
+from whyrank.explain.words import word_rows
+from whyrank.index.form import given_mu
 from whyrank.models import Model, load
-from whyrank.ranking.explain import explain
-from whyrank.ranking.form import given_mu
-from whyrank.ranking.options import Options
-from whyrank.ranking.rank import rank_items
-from whyrank.ranking.words import word_rows
 from whyrank.service.reason_documents import ReasonDocuments
 from whyrank.service.report import ModelReport, report_files, shown_report
 from whyrank.service.settings import free_name

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whyrank.errors import DataError, ParameterError
-from whyrank.ranking.options import Options
-from whyrank.ranking.rank import rank
+from whyrank.explain.options import Options
+from whyrank.explain.rank import rank
 
 if TYPE_CHECKING:
     import polars as pl

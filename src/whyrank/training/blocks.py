@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.kernels.rng import key_of
+from whyrank.rng import key_of
 from whyrank.thread_pool import ThreadPool
 from whyrank.training.passes import BlockOfPositives, Counts, Pass, RowLayout
 from whyrank.training.settings import FactorSettings

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
-from whyrank.kernels.fold_in import fold_in_rows
-from whyrank.kernels.negatives import known_of
-from whyrank.kernels.rng import key_of
+from whyrank.rng import key_of
+from whyrank.training._fold_in import fold_in_rows
+from whyrank.training._negatives import known_of
 from whyrank.training.settings import FactorSettings
 from whyrank.training.storage import Storage
 

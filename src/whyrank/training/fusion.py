@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.kernels.semantic import product, product_with_transposed
+from whyrank.training._semantic import product, product_with_transposed
 
 Floats = NDArray[np.float32]
 Weights = Mapping[str, Floats]

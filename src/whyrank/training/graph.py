@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
 from whyrank.errors import TrainingError
-from whyrank.kernels.graph import adam, gather, pairwise_gradients
-from whyrank.kernels.rng import draw_many, key_of, shuffled
-from whyrank.kernels.start import fill_uniform
+from whyrank.rng import draw_many, key_of, shuffled
 from whyrank.thread_pool import ThreadPool
+from whyrank.training._graph import adam, gather, pairwise_gradients
+from whyrank.training._start import fill_uniform
 from whyrank.training.checkpoint import Arrays, set_arrays
 from whyrank.training.loop import EarlyStopping, Trained, Trainer
 

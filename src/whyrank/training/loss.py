@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
-from whyrank.kernels.negatives import draw_negatives, known_of
-from whyrank.kernels.rng import draw_many, key_of
+from whyrank.rng import draw_many, key_of
+from whyrank.training._negatives import draw_negatives, known_of
 from whyrank.training.passes import Pass
 from whyrank.training.storage import Storage
 

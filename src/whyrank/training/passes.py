@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
-from whyrank.kernels.negatives import Known
-from whyrank.kernels.pairwise import Rates, pairwise_task
-from whyrank.kernels.sequential import CD, PAIRWISE, PITF
-from whyrank.kernels.triple import Entries, TripleRates, triple_task
+from whyrank.training._negatives import Known
+from whyrank.training._pairwise import Rates, pairwise_task
+from whyrank.training._sequential import CD, PAIRWISE, PITF
+from whyrank.training._triple import Entries, TripleRates, triple_task
 from whyrank.training.settings import FactorSettings, require
 
 Ints = NDArray[np.int32]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
-from whyrank.kernels import profile as kernels
+from whyrank.training import _profile as kernels
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]

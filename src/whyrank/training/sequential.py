@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.errors import ParameterError
-from whyrank.kernels.negatives import draw_negatives, known_of
-from whyrank.kernels.rng import key_of, shuffled
-from whyrank.kernels.sequential import ROLES, sequential_epoch
-from whyrank.kernels.start import draw_one_per_run
+from whyrank.rng import key_of, shuffled
+from whyrank.training._negatives import draw_negatives, known_of
+from whyrank.training._sequential import ROLES, sequential_epoch
+from whyrank.training._start import draw_one_per_run
 from whyrank.training.passes import Pass
 from whyrank.training.settings import FactorSettings
 from whyrank.training.shards import RECORD_DOMAIN

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.kernels.negatives import Known, known_of
-from whyrank.kernels.rng import key_of, shuffled
-from whyrank.kernels.shards import rows_of_groups, shard_numbers, sort_into_blocks
-from whyrank.kernels.start import draw_one_per_run
-from whyrank.kernels.triple import Entries
+from whyrank.rng import key_of, shuffled
+from whyrank.training._negatives import Known, known_of
+from whyrank.training._shards import rows_of_groups, shard_numbers, sort_into_blocks
+from whyrank.training._start import draw_one_per_run
+from whyrank.training._triple import Entries
 from whyrank.training.passes import Ints, Pass, Table
 
 NOTHING = np.empty(0, np.int32)

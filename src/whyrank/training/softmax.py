@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from whyrank.errors import TrainingError
-from whyrank.kernels import profile as kernels
-from whyrank.kernels.item_softmax import item_softmax_step
 from whyrank.thread_pool import ThreadPool
+from whyrank.training import _profile as kernels
+from whyrank.training._item_softmax import item_softmax_step
 from whyrank.training.checkpoint import Arrays, part_of, set_arrays
 from whyrank.training.records import RecordLists, Source
 from whyrank.training.team import Team, share_of

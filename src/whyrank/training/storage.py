@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.errors import ParameterError
-from whyrank.kernels.rng import key_of
-from whyrank.kernels.start import fill_uniform
+from whyrank.rng import key_of
+from whyrank.training._start import fill_uniform
 from whyrank.training.passes import Table
 
 Floats = NDArray[np.float32]

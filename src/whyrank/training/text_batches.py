@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.triplets import Triplets
-from whyrank.kernels.negatives import draw_negatives, known_of
-from whyrank.kernels.rng import key_of
+from whyrank.rng import key_of
+from whyrank.training._negatives import draw_negatives, known_of
 
 Numbers = NDArray[np.int64]
 ORDER_DOMAIN, NEGATIVE_DOMAIN = 12, 13  # keep the random numbers of different purposes apart

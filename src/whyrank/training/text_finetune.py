@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from whyrank.data.triplets import Triplets
 from whyrank.text.encoder import limited_threads
-from whyrank.text.features import Preparation
 from whyrank.text.tuned import TunedEncoder
 from whyrank.training.checkpoint import Arrays
 from whyrank.training.loop import Trained
+from whyrank.training.text_features import Preparation
 from whyrank.training.text_frozen import Floats, FrozenTrainer, TextSettings
 
 

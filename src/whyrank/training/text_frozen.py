@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError, TrainingError
-from whyrank.kernels.semantic import adamw_rows, pairwise_gradients, product, product_with_transposed
+from whyrank.training._semantic import adamw_rows, pairwise_gradients, product, product_with_transposed
 from whyrank.training.checkpoint import Arrays, set_arrays
 from whyrank.training.fusion import FUSIONS
 from whyrank.training.loop import Trained, Trainer

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.triplets import Triplets
-from whyrank.kernels.semantic import product, product_with_transposed
+from whyrank.training._semantic import product, product_with_transposed
 from whyrank.training.checkpoint import Arrays
 from whyrank.training.text_frozen import SIDES, Floats, FrozenTrainer, TextSettings
 

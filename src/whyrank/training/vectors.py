@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
-from whyrank.kernels import profile as kernels
-from whyrank.kernels.lanes import LANES
+from whyrank.simd import LANES
 from whyrank.thread_pool import ThreadPool
+from whyrank.training import _profile as kernels
 from whyrank.training.checkpoint import Arrays, set_arrays
 
 Floats = NDArray[np.float32]

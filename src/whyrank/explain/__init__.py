@@ -1,0 +1,1 @@
+"""One explain: options, ranking, evidence, sentences, recommendations, bulk files."""

@@ -1,0 +1,147 @@
+"""Reasons as objects and as tables: the columns of `explain`, formatted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from polars.datatypes import DataType, DataTypeClass
+
+from whyrank.explain.evidence import Evidence
+from whyrank.explain.result import Explained
+
+TABLE: dict[str, DataType | DataTypeClass] = {
+    "user": pl.String,
+    "item": pl.String,
+    "status": pl.String,
+    "fallback": pl.String,
+    "rank": pl.Int32,
+}
+TABLE |= {"explanation": pl.String, "text": pl.String, "sentence": pl.String, "score": pl.Float32}
+TABLE |= {"said_of_item": pl.Int32, "said_by_user": pl.Int32, "supporting": pl.Int32, "opposing": pl.Int32}
+TABLE |= {"mentions": pl.Int32, "user_aspect": pl.Int32, "latest": pl.Int64, "aspect": pl.String, "polarity": pl.Int8}
+QUOTES = pl.List(pl.Struct({"text": pl.String, "source": pl.String, "time": pl.Int64}))
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """An explanation as ranked for a pair."""
+
+    rank: int
+    explanation: str
+    text: str
+    sentence: str  # what can be shown to people; everything in it follows from the evidence
+    score: float
+    parts: dict[str, float]  # the score's parts: user, item, popularity (or interaction); they add up to the score
+    evidence: Evidence
+    aspect: str | None  # what it is about
+    polarity: int  # 1: speaks for the item, -1: against it, 0: neither, or unknown
+    quotes: list[dict[str, object]]  # what people wrote: text, source, time; never who
+    fallback: str | None  # unknown_user, not_personal: ranked by the item and popularity alone
+    propensity: float | None = None  # of a drawn list: the chance of this reason at its rank, given those above it
+
+    def as_dict(self) -> dict[str, object]:
+        """All fields by name; `propensity` only where a list is drawn."""
+        values: dict[str, object] = {name: getattr(self, name) for name in Reason.__slots__}
+        if self.propensity is None:
+            del values["propensity"]
+        return values | {"evidence": self.evidence.as_dict()}
+
+
+class Reasons(list[Reason]):
+    """The reasons of one pair; a notebook shows them as a card."""
+
+    def _repr_html_(self) -> str:
+        lines = []
+        for reason in self:
+            said = reason.evidence
+            counts = f"{said.supporting:,} for" + (f", {said.opposing:,} against" if said.opposing else "")
+            quote = f"<br><i>“{escape(str(reason.quotes[0]['text']))}”</i>" if reason.quotes else ""
+            lines.append(f"<li>{escape(reason.sentence)} <small>({counts})</small>{quote}</li>")
+        return f"<ol>{''.join(lines)}</ol>" if lines else "<p>No reason passes these options.</p>"
+
+
+def reasons(found: Explained) -> list[list[Reason]]:
+    """Reasons as objects, pair by pair."""
+    made: list[list[Reason]] = [[] for _ in found.users]
+    names = list(found.parts)
+    for row, rank, (id_, text, aspect, polarity), sentence, score, parts, counts, quotes, *rest in rows_of(found):
+        said = (sentence, score, dict(zip(names, parts, strict=True)), Evidence(*counts))
+        made[row].append(Reason(rank, id_, text, *said, aspect, polarity, quotes, *rest))
+    return made
+
+
+def rows_of(found: Explained) -> Iterator[tuple[Any, ...]]:
+    """Reason by reason: the number of its pair, rank, what is shown of it, sentence, score, parts in their order,
+    counts of people, quotes, fallback and propensity."""
+    rows, numbers = found.row.tolist(), found.explanation.tolist()
+    shown, fallbacks, parts = found.catalog.shown, found.fallbacks(), found.parts
+    shares = zip(*(values.tolist() for values in parts.values()), strict=True) if parts else [()] * len(numbers)
+    chances = [None] * len(rows) if found.chances is None else found.propensity.tolist()
+    return zip(
+        *(rows, found.rank.tolist(), [shown[number] for number in numbers], found.sentences(), found.score.tolist()),
+        *(shares, found.evidence.rows(), found.quotes(), [fallbacks[row] for row in rows], chances),
+        strict=True,
+    )
+
+
+def table(found: Explained, *, quotes: bool = False, sentences: bool = True) -> pl.DataFrame:
+    """One row per reason, in the order of the pairs; one row without a reason for a pair that has none.
+
+    `status` says what came of a pair: ok, no_reason or unknown_item; `fallback` is unknown_user where the user is.
+    Where lists are drawn, `propensity` is the chance of each reason at its rank, given those above it.
+    """
+    catalog, said = found.catalog, found.evidence
+    columns: dict[str, object] = {
+        "rank": found.rank,
+        "explanation": catalog.explanations.terms(found.explanation),
+        "text": catalog.text_of(found.explanation),
+        "score": found.score,
+        "said_of_item": said.item,
+        "said_by_user": said.user,
+        "supporting": said.supporting,
+        "opposing": said.opposing,
+        "mentions": said.mentions,
+        "user_aspect": said.user_aspect,
+        "latest": pl.Series(said.latest, dtype=pl.Int64).replace(0, None),
+        "aspect": pl.Series(catalog.aspects_listed, dtype=pl.String).gather(
+            catalog.aspect[found.explanation] % (len(catalog.aspects) + 1)
+        ),
+        "polarity": found.polarity,
+    }
+    schema = {name: kind for name, kind in TABLE.items() if sentences or name != "sentence"}
+    if sentences:
+        columns["sentence"] = found.sentences()
+    if said.similar_items is not None:
+        columns["said_of_similar_items"], schema["said_of_similar_items"] = said.similar_items, pl.Int32
+    if found.chances is not None:
+        columns["propensity"], schema["propensity"] = found.propensity, pl.Float64
+    if quotes:
+        columns["quotes"], schema["quotes"] = pl.Series(found.quotes(), dtype=QUOTES), QUOTES
+    row, place = _with_the_rest(found)
+    pairs = pl.DataFrame(
+        {
+            "user": pl.Series(found.user_ids, dtype=pl.String),
+            "item": pl.Series(found.item_ids, dtype=pl.String),
+            "status": pl.Series(found.statuses(), dtype=pl.String),
+            "fallback": pl.Series(found.fallbacks(), dtype=pl.String),
+        }
+    )
+    listed = pl.DataFrame(columns)
+    whole = pairs[row].hstack(listed if place is None else listed.select(pl.all().gather(place)))
+    return whole.select(pl.col(name).cast(kind) for name, kind in schema.items())
+
+
+def _with_the_rest(found: Explained) -> tuple[NDArray[np.int64], pl.Series | None]:
+    """The pair of every row of a table, and its reason: null for pairs without one; None: all have one."""
+    without = np.flatnonzero(np.diff(found.starts) == 0)
+    if not len(without):
+        return found.row, None
+    row = np.insert(found.row, found.starts[without], without)
+    place = pl.Series(np.cumsum(np.isin(row, without, invert=True)) - 1, dtype=pl.Int64)
+    return row, place.set(pl.Series(np.isin(row, without)), None)

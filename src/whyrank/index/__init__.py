@@ -1,0 +1,1 @@
+"""Exact search over the linear form, and grounded selection."""

@@ -1,0 +1,1 @@
+"""What a product does not import: experiments, tuning, simulation, training on Ray."""

@@ -1,0 +1,66 @@
+"""Somewhere else to run functions: other processes of this machine, or a cluster with the same few methods."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from whyrank.errors import WhyrankError
+from whyrank.parent import end_with_parent
+
+
+class WorkerPool(Protocol):
+    """`Processes` is one, `whyrank.lab.ray.session.Cluster` another."""
+
+    @property
+    def cpus(self) -> int: ...
+    def put(self, value: object) -> Any: ...
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
+    def first(self, references: Sequence[Any]) -> tuple[list[Any], list[Any]]: ...
+    def gather(self, references: Sequence[Any]) -> list[Any]: ...
+
+
+class Processes:
+    """So many processes of this machine, one thread each."""
+
+    def __init__(self, pool: ProcessPoolExecutor, count: int) -> None:
+        self._pool, self.cpus = pool, count
+
+    def put(self, value: object) -> object:
+        """Goes out with every call: data that fits beside a model is quickly sent."""
+        return value
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        return self._pool.submit(function, *arguments)
+
+    def first(self, references: Sequence[Future[Any]]) -> tuple[list[Future[Any]], list[Future[Any]]]:
+        """Which calls have ended (one at least), and which have not."""
+        done, waiting = wait(references, return_when=FIRST_COMPLETED)
+        return list(done), [each for each in references if each in waiting]
+
+    def gather(self, references: Sequence[Future[Any]]) -> list[Any]:
+        try:
+            return [each.result() for each in references]
+        except BrokenProcessPool:
+            raise WhyrankError("a process ended before its work was done (out of memory?); try fewer --jobs") from None
+
+
+@contextmanager
+def processes(count: int) -> Iterator[Processes]:
+    """Fresh processes that end with this one, however it ends; what has not begun when the block is left never does."""
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_settle)
+    try:
+        yield Processes(pool, count)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _settle() -> None:
+    """Be gone at once when the user interrupts, and when the process that asked is no more."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    end_with_parent()
