@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
@@ -34,7 +35,8 @@ def kernel(function: F) -> F:
     compiled = numba.njit(nogil=True, error_model="numpy")(function)
     folder = cache_folder()
     if folder is not None and not numba.config.DISABLE_JIT:
-        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+        own = folder / _digest(Path(function.__code__.co_filename))
+        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(own)
         try:
             compiled._cache = _ForgivingCache(function)
         finally:
@@ -67,16 +69,9 @@ def first_run() -> bool:
 
 @cache
 def cache_folder() -> Path | None:
-    """Where machine code is kept: the first writable candidate, None without any (then every process compiles).
-
-    The name carries a hash of all kernel sources. numba itself notices only changes of a function's own file and would
-    go on using old code of a function inlined from another one.
-    """
-    digest = hashlib.sha256()
-    for source in sorted([*Path(__file__).parent.glob("*.py"), *Path(__file__).parent.rglob("_*.py")]):
-        digest.update(source.read_bytes())
+    """Where machine code is kept: the first writable candidate, None without any (then every process compiles)."""
     for root in _cache_roots():
-        folder = root / f"kernels-{digest.hexdigest()[:16]}"
+        folder = root / "kernels"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
@@ -84,6 +79,25 @@ def cache_folder() -> Path | None:
         except OSError:
             continue
     return None
+
+
+@cache
+def _digest(file: Path) -> str:
+    """A hash of a module and of all modules of this package that it imports, directly or not.
+
+    numba itself notices only changes of a function's own file and would go on using old code of a function that was
+    inlined from another one.
+    """
+    digest, todo, root = hashlib.sha256(), [file.resolve()], Path(__file__).parent
+    for source in todo:
+        text = source.read_text(encoding="utf-8")
+        digest.update(text.encode())
+        for home, names in re.findall(r"^from whyrank((?:\.\w+)*) import (\([^)]*\)|.*)", text, re.MULTILINE):
+            place = root.joinpath(*home.split("."))
+            inside = [place / f"{name}.py" for name in re.findall(r"\w+", names)]
+            near = {each for each in (place.with_suffix(".py"), *inside) if each.is_file()}
+            todo += sorted(near - set(todo))
+    return digest.hexdigest()[:16]
 
 
 def _cache_roots() -> Iterator[Path]:
