@@ -17,8 +17,8 @@ import polars as pl
 
 from whyrank.atomic import new_file
 from whyrank.data.columns import to_lines
-from whyrank.data.compressed import EXPANSION, careful_lines, check_expansion
-from whyrank.data.parquet import check_parquet
+from whyrank.data.compressed import EXPANSION, careful_lines, check_expansion, largest_size, too_large
+from whyrank.data.parquet import check_parquet, read_parquet, text_size
 from whyrank.data.problems import Problems
 from whyrank.errors import DataError
 
@@ -97,7 +97,7 @@ def read_table(
     if positions:
         mapping = {name: source for name, source in mapping.items() if isinstance(source, int)}
     if form == "parquet":
-        return _read_parquet(path, mapping)
+        return _read_parquet(path, mapping, max_expansion)
     check_expansion(path, max_expansion)
     try:
         table = _read_quickly(path, form, mapping, positions)
@@ -145,11 +145,11 @@ def write_table(frame: pl.DataFrame, path: str | Path) -> Path:
     return path
 
 
-def _read_parquet(path: Path, mapping: Mapping[str, str | int]) -> pl.DataFrame:
+def _read_parquet(path: Path, mapping: Mapping[str, str | int], most: float) -> pl.DataFrame:
     try:
-        names = pl.scan_parquet(check_parquet(path), glob=False).collect_schema()
+        names = pl.read_parquet_schema(path)
         sources = {name: source for name, source in mapping.items() if source in names}
-        table = pl.read_parquet(path, glob=False, columns=[str(source) for source in sources.values()])
+        table = read_parquet(path, [str(source) for source in sources.values()], most)
     except UNREADABLE as error:
         raise DataError(f"not a readable Parquet file: {first_line(error)}", path=path) from error
     return table.select(pl.col(str(source)).alias(name) for name, source in sources.items())
@@ -221,9 +221,16 @@ def table_batches(
             yield pl.DataFrame(some, schema=dict.fromkeys(some[0], pl.String)).select(*pick([*some[0]]))
     else:
         try:
-            frame = pl.scan_parquet(check_parquet(path), glob=False) if form == "parquet" else _scan_csv(path, form)
-            names = frame.collect_schema().names()
-            yield from frame.select(*pick(names)).collect_batches(chunk_size=size)
+            if form == "parquet":
+                frame = pl.scan_parquet(check_parquet(path, max_expansion), glob=False)
+            else:
+                frame = _scan_csv(path, form)
+            total = 0
+            for batch in frame.select(*pick(frame.collect_schema().names())).collect_batches(chunk_size=size):
+                total += text_size(batch)
+                if form == "parquet" and total > largest_size(path, max_expansion):
+                    raise too_large(path, max_expansion)
+                yield batch
         except UNREADABLE as error:
             if form != "parquet":
                 deque(csv_rows(path, form, False, problems), 0)  # raises where the bad row is
