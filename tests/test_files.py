@@ -344,6 +344,16 @@ def test_whole_rows_of_a_gzip_file_that_was_cut_short_can_be_kept(tmp_path: Path
     assert problems.counts == {"cut short or damaged": 1}
 
 
+def test_blanks_after_quoted_fields_are_no_part_of_them(tmp_path: Path) -> None:
+    lines = ['"a" ,"b, ""c"" ,"\t,"d\ne"  ', 'a2,b2,"f" ,', '"a3","b3",g ', '"a4" x,b4,h', '"a5","b5" ,i']
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join([HEAD.strip(), *lines]) + "\n")
+    with pytest.raises(DataError, match="row 4: wrong number of columns: 4"):
+        read(path)
+    found = read(path, on_error="skip").frame().select("user", "item", "explanation").rows()
+    assert found == [("a", 'b, "c" ,', "d\ne"), ("a3", "b3", "g "), ("a5", "b5", "i")]
+
+
 def a_bomb(name: str, megabytes: int) -> bytes:
     """A header and one endless row; few bytes when compressed."""
     content = HEAD.encode() + b"a,b," + b"c" * (megabytes << 20)

@@ -118,7 +118,9 @@ def csv_table(headers: Headers, rows: Rows) -> str:
     """Write a table for spreadsheets: comma-separated, quoted where needed, and no cell a formula."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([spreadsheet_cell(cell) for cell in row] for row in (headers, *rows))
+    writer.writerows(
+        [spreadsheet_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in (headers, *rows)
+    )
     return text.getvalue()
 
 

@@ -32,6 +32,7 @@ LINES = 100_000  # of a file in memory at once
 NAMED = 100  # lines of a JSON file in which all of its fields occur
 LONGEST = 1000  # lines of one row
 BOM = "\ufeff"  # which some programs put before UTF-8
+BLANKS = re.compile(r'((?:^|,)"(?:[^"]|"")*+")[ \t]*(?=,|$)')  # after a quoted field
 SURROGATE = re.compile("[\ud800-\udfff]")
 csv.field_size_limit(1 << 27)
 
@@ -385,8 +386,8 @@ def csv_records(lines: Iterator[str], form: str) -> Iterator[tuple[int, list[str
             continue
         taken = [line]
 
-        def more(first: str = line, taken: list[str] = taken) -> Iterator[str]:
-            yield f"{first}\n"
+        def more(taken: list[str] = taken) -> Iterator[str]:
+            yield f"{taken[0]}\n"
             while len(taken) < LONGEST and (line := again.popleft() if again else next(lines, None)) is not None:
                 taken.append(line)
                 yield f"{line}\n"
@@ -394,9 +395,28 @@ def csv_records(lines: Iterator[str], form: str) -> Iterator[tuple[int, list[str
         try:
             yield number, next(csv.reader(more(), strict=True))
             number += len(taken) - 1
+            continue
         except csv.Error as error:
-            yield number, error
             again.extendleft(reversed(taken[1:]))
+            del taken[1:]
+            problem = error
+        try:
+            yield number, next(csv.reader(_without_blanks(more()), strict=True))
+            number += len(taken) - 1
+        except csv.Error:
+            yield number, problem
+            again.extendleft(reversed(taken[1:]))
+
+
+def _without_blanks(lines: Iterator[str]) -> Iterator[str]:
+    """The lines of a row whose quoted fields may be followed by blanks, without these: some programs align columns."""
+    text, quoted = "", False
+    for line in lines:
+        text += line
+        quoted ^= line.count('"') % 2 == 1
+        if not quoted:
+            break
+    yield BLANKS.sub(r"\1", text)
 
 
 def _as_text(value: object) -> str | None:

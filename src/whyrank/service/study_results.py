@@ -69,9 +69,7 @@ def answers_csv(store: Store, study: str) -> str:
     for each in given:
         case = all_cases[each["number"]]
         chosen = (names[each["choice"]], each["side"], each["at"])
-        rows.append(
-            [str(cell) for cell in (study, each["number"], case["user"], case["item"], each["person"], *chosen)]
-        )
+        rows.append([study, each["number"], case["user"], case["item"], each["person"], *chosen])
     return csv_table(["study", "case", "user", "item", "participant", "choice", "side", "at"], rows)
 
 
