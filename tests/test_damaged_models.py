@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,16 @@ def test_tables_of_another_structure_are_refused(model: Model, folder: Path) -> 
                 load(folder)
         rewrite(folder, f"tables/{name}.arrow", whole.write_ipc)
     load(folder)
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_a_compressed_table_is_refused_before_it_is_read(folder: Path, compression: str) -> None:
+    whole = pl.read_ipc((folder / "tables/users.arrow").read_bytes())
+    several = pl.concat([whole, whole.with_columns(pl.col("id") + "'s twin")], rechunk=False)
+    for table in (whole, several, whole.with_columns(pl.col("id").cast(pl.Categorical))):
+        rewrite(folder, "tables/users.arrow", partial(table.write_ipc, compression=compression))
+        with pytest.raises(ArtifactError, match="is compressed"):
+            load(folder)
 
 
 def test_arrays_and_tables_that_are_not_listed_are_refused(folder: Path) -> None:

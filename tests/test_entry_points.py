@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import whyrank as wr
-from whyrank.data import Triplets
+from whyrank.data import Split, Triplets
 from whyrank.errors import DataError, ParameterError
 from whyrank.text import find_weights
 
@@ -25,12 +25,14 @@ from whyrank.models.base import Model
 class Theirs(Model):
     id = "theirs"
     summary = "popularity of another package"
+    spaces = {"grid": {"power": [0.5, 1.0]}}
+    power: float = 1.0
 
     def _fit(self, train, run, validation):
         pass
 
     def keys(self):
-        return np.log1p(self.catalog_.popularity)[:, None].astype(np.float32)
+        return (np.log1p(self.catalog_.popularity) ** self.power)[:, None].astype(np.float32)
 
     def queries(self, users, items, mu=None):
         return np.ones((len(users), 1), np.float32)
@@ -123,6 +125,35 @@ def test_a_model_of_an_installed_package_is_compared_saved_and_loaded(
     call("fit", tmp_path / "split", "--model", "theirs", "-o", tmp_path / "model")
     user, item = tiny.users.ids[0], tiny.items.ids[0]
     assert json.loads(call("explain", tmp_path / "model", "--user", user, "--item", item, "--json").stdout)
+
+
+def test_a_model_of_a_package_that_is_imported_first_is_known_and_loaded(
+    environment: dict[str, str], tiny: Triplets, tmp_path: Path
+) -> None:
+    """The package imports ours before its own class is defined."""
+    tiny.write(tmp_path / "data.parquet")
+    program = f"""
+from their_package import Theirs
+import whyrank as wr
+Theirs().fit(wr.read({str(tmp_path / "data.parquet")!r})).save({str(tmp_path / "model")!r})
+assert isinstance(wr.load({str(tmp_path / "model")!r}), Theirs)
+assert wr.MODELS["theirs"] is Theirs
+"""
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert "their_package:Theirs" not in run.stderr  # nothing is left out
+
+
+def test_a_model_of_an_installed_package_is_tuned_in_the_space_that_it_declares(
+    environment: dict[str, str], split: Split, tmp_path: Path
+) -> None:
+    pytest.importorskip("optuna")
+    split.write(tmp_path / "split")
+    given = (tmp_path / "split", "--model", "theirs", "--sampler", "grid", "-o", tmp_path / "best.json")
+    command = [sys.executable, "-m", "whyrank", "tune", *map(str, given)]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert json.loads((tmp_path / "best.json").read_text())["parameters"]["power"] in (0.5, 1.0)
 
 
 @pytest.mark.usefixtures("installed")

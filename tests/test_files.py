@@ -18,8 +18,9 @@ from whyrank.data import Triplets, read, write
 from whyrank.data.columns import seconds
 from whyrank.data.compressed import _zstd_size
 from whyrank.data.extra import read_extra, write_extra
-from whyrank.data.parquet import check_parquet
+from whyrank.data.parquet import _value_size, check_parquet
 from whyrank.data.problems import Problems
+from whyrank.data.tables import table_batches
 from whyrank.errors import DataError, ParameterError
 
 HEAD = "user,item,explanation\n"
@@ -343,6 +344,16 @@ def test_whole_rows_of_a_gzip_file_that_was_cut_short_can_be_kept(tmp_path: Path
     assert problems.counts == {"cut short or damaged": 1}
 
 
+def test_blanks_after_quoted_fields_are_no_part_of_them(tmp_path: Path) -> None:
+    lines = ['"a" ,"b, ""c"" ,"\t,"d\ne"  ', 'a2,b2,"f" ,', '"a3","b3",g ', '"a4" x,b4,h', '"a5","b5" ,i']
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join([HEAD.strip(), *lines]) + "\n")
+    with pytest.raises(DataError, match="row 4: wrong number of columns: 4"):
+        read(path)
+    found = read(path, on_error="skip").frame().select("user", "item", "explanation").rows()
+    assert found == [("a", 'b, "c" ,', "d\ne"), ("a3", "b3", "g "), ("a5", "b5", "i")]
+
+
 def a_bomb(name: str, megabytes: int) -> bytes:
     """A header and one endless row; few bytes when compressed."""
     content = HEAD.encode() + b"a,b," + b"c" * (megabytes << 20)
@@ -366,6 +377,39 @@ def test_a_file_that_grows_too_much_is_refused_before_it_is_read(
     assert len(read(tmp_path / name, max_expansion=100_000)) == 1
     with pytest.raises(ParameterError, match="max_expansion"):
         read(tmp_path / name, max_expansion=0)
+
+
+BOMBS = {
+    "equal rows": ["quiet"] * 200_000,
+    "one long text": ["q" * 3_000_000],
+    "a long text in many rows": [*map(str, range(2000)), *["q" * 20_000] * 400],
+}
+
+
+@pytest.mark.parametrize("said", BOMBS.values(), ids=BOMBS.keys())
+def test_a_parquet_file_that_grows_too_much_is_refused(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pl.DataFrame({"user": ["ann"], "item": ["inn"], "explanation": [said]}).explode("explanation")
+    rows.write_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr("whyrank.data.compressed.SMALL", 1 << 20)
+    with pytest.raises(DataError, match=r"grows to more than 1 MB when decompressed .*--max-expansion"):
+        read(tmp_path / "t.parquet")
+    assert read(tmp_path / "t.parquet", max_expansion=100_000).records == 1
+
+
+def test_a_parquet_file_that_grows_too_much_is_refused_in_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pl.DataFrame({"user": BOMBS["a long text in many rows"]}).write_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr("whyrank.data.compressed.SMALL", 1 << 20)
+    with pytest.raises(DataError, match="grows to more than 1 MB"):
+        list(table_batches(tmp_path / "t.parquet", lambda names: names, Problems(), 500))
+
+
+def test_the_size_of_values_with_shared_prefixes_is_not_underestimated(tmp_path: Path) -> None:
+    """Each may begin with all of the page's texts; no writer here makes such pages."""
+    assert _value_size(encoding=7, kind=6, page=1000, entry=0) == 1016
 
 
 @given(st.binary(max_size=100))

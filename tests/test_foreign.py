@@ -120,7 +120,9 @@ def test_the_tags_of_movielens_and_blanks_around_ids(tmp_path: Path) -> None:
     [
         ("1::2::tag::3\n1::2::3\n", "wrong number of fields: 3"),
         ("1::1193::5::978300760\n", "ratings, not tags"),
-        ("1\t2\ttag\n", "no double colons"),
+        ("1 2 tag\n", "no separator in its first line"),
+        ("1,2,tag\n1,2,'a', 3\n", "row 2: wrong number of fields: 4"),
+        ('1,2,tag\n1,2,"a\n', "row 2: broken row"),
     ],
 )
 def test_a_broken_file_of_double_colons_is_named(tmp_path: Path, text: str, problem: str) -> None:
@@ -128,6 +130,35 @@ def test_a_broken_file_of_double_colons_is_named(tmp_path: Path, text: str, prob
     file.write_text(text)
     with pytest.raises(DataError, match=problem):
         read(file)
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_tags_with_commas_or_tabs_and_maybe_a_header(tmp_path: Path, separator: str) -> None:
+    file = tmp_path / "tags.dat"
+    lines = [["15", "4973", "excellent!", "1215184630"], ["20", "1747", "so funny", "1188263867"]]
+    file.write_text("".join(f"{separator.join(line)}\n" for line in lines))
+    assert rows(file) == [("15", "4973", "excellent!"), ("20", "1747", "so funny")]
+    assert rows(file, columns={"user": 1, "item": 0, "explanation": 2})[0] == ("1747", "20", "so funny")
+    for names, columns in {
+        ("user", "item", "explanation", "time"): None,
+        ("userID", "artistID", "tag", "when"): {"user": "userID", "item": "artistID", "explanation": "tag"},
+    }.items():
+        file.write_text("".join(f"{separator.join(line)}\n" for line in (names, *lines)))
+        assert rows(file, columns=columns) == [("15", "4973", "excellent!"), ("20", "1747", "so funny")]
+    with pytest.raises(DataError, match="missing column"):
+        read(file, columns={"user": "who", "item": "artistID", "explanation": "tag"})
+
+
+def test_a_quoted_tag_may_hold_commas(tmp_path: Path) -> None:
+    file = tmp_path / "tags.dat"
+    file.write_text('15,4973,"so, funny" ,1215184630\n')
+    assert rows(file) == [("15", "4973", "so, funny")]
+
+
+def test_explanations_in_lower_case_are_one_and_ids_stay(tmp_path: Path) -> None:
+    file = tmp_path / "tags.dat"
+    file.write_text("Ann::X::Rock::1\nann::X::rock::2\nann::X::ROCK::3\n")
+    assert rows(file, lower=True) == [("Ann", "X", "rock"), ("ann", "X", "rock")]
 
 
 def test_the_command_line_reads_them_and_trims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,6 +188,7 @@ def test_every_command_that_reads_columns_can_trim_ids() -> None:
     reading = {name for name, names in options.items() if "columns" in names}
     assert {"mine", "refresh", "fold-in", "experiment", "tune", "fit", "split", "convert", "describe", "add"} <= reading
     assert {name for name in reading if "trim" not in options[name]} == set()
+    assert {name for name in reading if "lower" not in options[name]} == {"mine", "refresh"}  # reviews have none
 
 
 @pytest.mark.parametrize("unit", ["statements", "clauses"])

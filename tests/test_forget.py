@@ -17,7 +17,7 @@ from whyrank.cli import main
 from whyrank.data import Triplets, read_split
 from whyrank.data.catalog import Catalog
 from whyrank.errors import DataError, ParameterError
-from whyrank.models import BPER, COUNTS, RUCF, load
+from whyrank.models import BPER, COUNTS, RUCF, ProfileJ, load
 from whyrank.models.learned import Correction, with_correction
 from whyrank.online.about import about
 from whyrank.online.erasure import TOMBSTONE
@@ -59,13 +59,14 @@ def names_user(folder: Path) -> bool:
     whole = b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
     tables = [pl.read_parquet(file) for file in folder.rglob("*.parquet")]
     texts = [str(value) for table in tables for column in table for value in column.to_list()]
-    return b"ann@" in whole or b"Ann saw" in whole or any("ann@" in text or "Ann saw" in text for text in texts)
+    own = ("ann@", "Ann saw", "ghosts", "gho")  # her id, her words, her explanation, its aspect
+    return any(word.encode() in whole or any(word in text for text in texts) for word in own)
 
 
-@pytest.mark.parametrize("kind", [BPER, COUNTS, RUCF])
+@pytest.mark.parametrize("kind", [BPER, COUNTS, RUCF, ProfileJ])
 def test_a_model_with_its_split_is_counted_anew_without_the_user(tmp_path: Path, split: Path, kind: type) -> None:
     train = read_split(split).train
-    given = {"epochs": 2} if kind is BPER else {}
+    given = {"epochs": 2} if kind in (BPER, ProfileJ) else {}
     kind(**given).fit(train).save(tmp_path / "model")
     assert names_user(tmp_path / "model")
     receipt = forget(USER, models=[tmp_path / "model"], data=[split])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -396,6 +397,15 @@ def edit(path: Path, decisions: dict[str, dict[str, str]]) -> None:
         change = decisions.get(row["text"].lower(), {})
         rows.append(row | change | ({"into": ids.get(change["into"], change["into"])} if "into" in change else {}))
     pl.DataFrame(rows).write_csv(path)
+
+
+def test_no_text_of_a_review_table_is_a_formula_and_all_come_back(mined: Mined, tmp_path: Path) -> None:
+    text = pl.Series([f"{'=+-@'[place % 4]}1+cmd|'{place}'" for place in range(mined.explanations.height)])
+    odd = replace(mined, pool=mined.pool._replace(explanations=mined.explanations.with_columns(text=text)))
+    path = write_review(odd, tmp_path / "review.csv")
+    written = pl.read_csv(path, infer_schema=False)["text"]
+    assert written.str.starts_with("'").all()
+    assert apply_review(odd, path).explanations["text"].equals(text, check_names=False)
 
 
 def test_a_pool_is_reviewed_by_hand_and_remembers_it(mined: Mined, tmp_path: Path) -> None:

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from whyrank.render import FittingTable, html_table, is_numeric, latex_table, markdown_table
+from whyrank.render import (
+    FittingTable,
+    csv_table,
+    from_spreadsheet,
+    html_table,
+    is_numeric,
+    latex_table,
+    markdown_table,
+    spreadsheet_cell,
+)
 
 HEADERS = ["model", "ndcg_paper @10 %", "recall @10 %", "training"]
 ROWS = [["profile-j", "13.964*", "66.989*", "6.9 s"], ["pop", "5.382*", "31.051", "-"]]
@@ -70,3 +79,16 @@ def test_of_two_columns_with_one_header_the_last_goes_and_no_digit_is_lost(width
     assert max(map(len, shown.splitlines())) <= width
     assert "+40.8% to +170.3%" in shown or "interval" not in shown.splitlines()[1]
     assert ("+10.38 to +28.20" in shown) == ("not shown at this width" not in shown)
+
+
+@given(st.text(alphabet="=+-@\t\r'1.,%e a", max_size=6))
+def test_no_cell_is_a_formula_and_every_text_comes_back(text: str) -> None:
+    cell = spreadsheet_cell(text)
+    if cell.startswith(("=", "+", "-", "@", "\t", "\r")):  # a number, or a lonely sign
+        assert not cell.strip("+-0123456789.,eE %*")
+    assert from_spreadsheet(cell) == text
+
+
+def test_figures_of_a_csv_table_stay_numbers() -> None:
+    cells = ["-0.5", "+8.2%", "-1.5e-07", "-", "13.964*"]
+    assert csv_table(["=1+1", *"abcd"], [cells]) == "'=1+1,a,b,c,d\n" + ",".join(cells) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ Marks = Sequence[Sequence[bool]] | None
 LONG = 28  # characters; a longer text in a cell may be broken
 FRAME = 3  # characters that a column of a terminal's table takes besides its text
 NARROW = 24  # characters that a column keeps whose texts may be wrapped
+FORMULA = re.compile(r"'*[=+\-@\t\r]")
+NUMBER = re.compile(r"[+-]?(\d[\d.,]*(e[+-]?\d+)?)?[ %‰*]*", re.IGNORECASE)
 
 
 @dataclass
@@ -112,10 +115,27 @@ def markdown_table(headers: Headers, rows: Rows, marks: Marks = None) -> str:
 
 
 def csv_table(headers: Headers, rows: Rows) -> str:
-    """Comma-separated, quoted where needed."""
+    """Write a table for spreadsheets: comma-separated, quoted where needed, and no cell a formula."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([headers, *rows])
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows(
+        [spreadsheet_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in (headers, *rows)
+    )
     return text.getvalue()
+
+
+def spreadsheet_cell(text: str) -> str:
+    """Put an apostrophe before a text that a spreadsheet would compute; numbers stay numbers.
+
+    >>> spreadsheet_cell("=1+1"), spreadsheet_cell("-0.5%"), from_spreadsheet("'=1+1")
+    ("'=1+1", '-0.5%', '=1+1')
+    """
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
+
+
+def from_spreadsheet(cell: str) -> str:
+    """Return the text from which `spreadsheet_cell` made a cell."""
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
 
 
 def latex_table(headers: Headers, rows: Rows, marks: Marks = None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from whyrank.artifacts.arrow import holds_compressed
 from whyrank.atomic import Marker, json_object, new_folder
 from whyrank.data.tables import UNREADABLE
 from whyrank.errors import ArtifactError
@@ -151,8 +153,10 @@ def _load_array(file: Path) -> NDArray[np.generic]:
 
 def _load_table(file: Path) -> pl.DataFrame:
     try:
+        if holds_compressed(file):
+            raise ArtifactError(f"{file}: is compressed, which no table of whyrank is; save the model again")
         return pl.scan_ipc(file, glob=False).collect()
-    except UNREADABLE as error:
+    except (*UNREADABLE, ValueError, struct.error) as error:
         raise ArtifactError(f"{file}: is not a readable table") from error
 
 

@@ -66,6 +66,7 @@ MaxExpansion = Annotated[
     float, typer.Option(help="How many times larger a compressed file may become; 64 MB are always allowed.")
 ]
 Trim = Annotated[bool, typer.Option("--trim", help="Remove blanks around ids.")]
+Lower = Annotated[bool, typer.Option("--lower", help="Put explanations in lower case, so that Rock and rock are one.")]
 Seed = Annotated[int, typer.Option(help="The seed of all random choices.")]
 Threads = Annotated[
     int | None, typer.Option(help="Threads; by default all cores. They never change the result.", min=1)
@@ -219,6 +220,7 @@ def read_data(
     rating_range: str | None = None,
     max_expansion: float = EXPANSION,
     trim: bool = False,
+    lower: bool = False,
 ) -> Triplets:
     """Read triplets as every command does, and say what was skipped."""
     from whyrank.data import read
@@ -235,6 +237,7 @@ def read_data(
         rating_range=parse_range(rating_range),
         max_expansion=max_expansion,
         trim=trim,
+        lower=lower,
     )
     report_problems(problems)
     return triplets

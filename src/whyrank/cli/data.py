@@ -13,6 +13,7 @@ from whyrank.cli.app import (
     Columns,
     Data,
     Json,
+    Lower,
     MaxExpansion,
     Number,
     OnErrorOption,
@@ -44,6 +45,7 @@ def describe_command(
     rating_range: RatingRange = None,
     max_expansion: MaxExpansion = EXPANSION,
     trim: Trim = False,
+    lower: Lower = False,
     examples: Annotated[int, typer.Option(help="How many example explanations.")] = 5,
     seed: Seed = 0,
     number: Number = 1,
@@ -53,7 +55,7 @@ def describe_command(
     from whyrank.data.describe import describe
 
     description = describe(
-        read_data(data, columns, on_error, number, rating_range, max_expansion, trim), examples, seed
+        read_data(data, columns, on_error, number, rating_range, max_expansion, trim, lower), examples, seed
     )
     if json:
         print_json(description.as_dict())
@@ -135,6 +137,7 @@ def split_command(
     rating_range: RatingRange = None,
     max_expansion: MaxExpansion = EXPANSION,
     trim: Trim = False,
+    lower: Lower = False,
     seed: Seed = 0,
     ray: RayAddress = None,
     json: Json = False,
@@ -157,7 +160,7 @@ def split_command(
         info = SplitInfo(method=method, seed=seed, test=shares[0], validation=shares[1], number=1)
         split_on_cluster(data, output, info, ray, columns, json)
         return
-    triplets = read_data(data, columns, on_error, 1, rating_range, max_expansion, trim)
+    triplets = read_data(data, columns, on_error, 1, rating_range, max_expansion, trim, lower)
     if max(min_user_pairs, min_item_pairs, min_uses) > 1:
         triplets = triplets.filtered(user_pairs=min_user_pairs, item_pairs=min_item_pairs, explanation_uses=min_uses)
     parts = splits(triplets, repeats, seed=seed, test=test, validation=validation, method=method, last=last)  # type: ignore[arg-type]
@@ -198,6 +201,7 @@ def convert_command(
     rating_range: RatingRange = None,
     max_expansion: MaxExpansion = EXPANSION,
     trim: Trim = False,
+    lower: Lower = False,
     json: Json = False,
 ) -> None:
     """Write a data set in another form: CSV, TSV, JSON lines, Parquet (.gz, .zst) or an EXTRA folder."""
@@ -205,7 +209,7 @@ def convert_command(
 
     if form not in ("auto", "extra", "extra-text"):
         raise ParameterError(f"--form is {form!r}; use auto, extra or extra-text")
-    triplets = read_data(data, columns, on_error, 1, rating_range, max_expansion, trim)
+    triplets = read_data(data, columns, on_error, 1, rating_range, max_expansion, trim, lower)
     write(triplets, output, form)  # type: ignore[arg-type]
     if json:
         print_json({"output": output, "triplets": len(triplets), "records": triplets.records})

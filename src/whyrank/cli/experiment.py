@@ -15,6 +15,7 @@ from whyrank.cli.app import (
     Columns,
     Data,
     Json,
+    Lower,
     RayAddress,
     Seed,
     Threads,
@@ -68,6 +69,7 @@ def experiment_command(
     ] = None,
     columns: Columns = None,
     trim: Trim = False,
+    lower: Lower = False,
     ray: RayAddress = None,
     json: Json = False,
 ) -> None:
@@ -84,7 +86,7 @@ def experiment_command(
     given = config if config is not None and (config.exists() or not tune) else None
     lab = Lab(
         name=data.resolve().name.split(".")[0],
-        splits=read_or_draw(data, splits, seed, columns, trim),
+        splits=read_or_draw(data, splits, seed, columns, trim, lower),
         cache=Cache(cache or output / "runs"),
         configs=read_configs(given),
         candidates=candidates,  # type: ignore[arg-type]
@@ -119,7 +121,9 @@ def experiment_command(
         note(f"report -> {page}")
 
 
-def read_or_draw(data: Path, count: int, seed: int, columns: str | None, trim: bool) -> list[Split]:
+def read_or_draw(
+    data: Path, count: int, seed: int, columns: str | None, trim: bool, lower: bool = False
+) -> list[Split]:
     """The splits of a folder that has some, or fresh ones."""
     from whyrank.data import read_splits
     from whyrank.data import splits as draw
@@ -136,7 +140,7 @@ def read_or_draw(data: Path, count: int, seed: int, columns: str | None, trim: b
             if len(found) < count:
                 note(f"{data} holds {len(found)} of the {count} splits asked for; using those")
             return found[:count]
-    return draw(read_data(data, columns, trim=trim), count, seed=seed)
+    return draw(read_data(data, columns, trim=trim, lower=lower), count, seed=seed)
 
 
 def teller(bar: Progress) -> Callable[[str, int, int], None]:

@@ -16,6 +16,7 @@ from whyrank.cli.app import (
     Columns,
     Data,
     Json,
+    Lower,
     MaxExpansion,
     ModelFolder,
     Number,
@@ -66,6 +67,7 @@ def fit_command(
     rating_range: RatingRange = None,
     max_expansion: MaxExpansion = EXPANSION,
     trim: Trim = False,
+    lower: Lower = False,
     number: Number = 1,
     ray: RayAddress = None,
     store: StoreUrl = None,
@@ -85,7 +87,7 @@ def fit_command(
     if plan:
         from whyrank.lab.ray.plan import plan_fit
 
-        triplets = read_data(data, columns, on_error, number, rating_range, max_expansion, trim)
+        triplets = read_data(data, columns, on_error, number, rating_range, max_expansion, trim, lower)
         planned = plan_fit(chosen, triplets, machines, cores)
         if json:
             print_json(planned.as_dict())
@@ -96,9 +98,9 @@ def fit_command(
         raise ParameterError("-o is missing: the model folder to write")
     check_place(output, MARKER)
     if ray is not None:
-        if rating_range is not None or trim:
+        if rating_range is not None or trim or lower:
             raise ParameterError(
-                "--rating-range and --trim are for fits on one machine; give them to whyrank split or convert"
+                "--rating-range, --trim and --lower are for fits on one machine; give them to whyrank split or convert"
             )
         fit_on_cluster(chosen, data, output, ray, store, resume, threads, columns, on_error, number, json)
         return
@@ -107,7 +109,7 @@ def fit_command(
     if split:
         triplets = chosen.parts_of(split)[0]
     else:
-        triplets = read_data(data, columns, on_error, number, rating_range, max_expansion, trim)
+        triplets = read_data(data, columns, on_error, number, rating_range, max_expansion, trim, lower)
     checkpoint = output.parent / f".{output.name}.checkpoint"
     if checkpoint.exists() and not resume:
         note("an earlier run was interrupted; this one starts again; --resume would have continued it")
@@ -133,12 +135,13 @@ def add_command(
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
     trim: Trim = False,
+    lower: Lower = False,
     json: Json = False,
 ) -> None:
     """Add new explanations to a fitted bper+, which ranks them by their texts, without fitting again."""
     import polars as pl
 
-    from whyrank.data.foreign import trimmed
+    from whyrank.data.foreign import lowered, trimmed
     from whyrank.data.tables import read_table
     from whyrank.models import BPERPlus, load
 
@@ -148,6 +151,7 @@ def add_command(
     problems = new_problems(on_error)
     table = read_table(texts, ["explanation", "text"], parse_columns(columns), problems)
     table = trimmed(table) if trim else table
+    table = lowered(table) if lower else table
     if "explanation" not in table.columns:
         raise DataError("no column explanation", path=texts, expected="columns explanation and text")
     empty = table.select(pl.any_horizontal(pl.all().is_null() | (pl.all().cast(pl.String) == ""))).to_series()

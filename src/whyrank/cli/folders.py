@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 from whyrank.atomic import check_place, sole_writer
-from whyrank.cli.app import Columns, Json, ModelFolder, OnErrorOption, Seed, Trim, command, note, print_json, read_data
+from whyrank.cli.app import (
+    Columns,
+    Json,
+    Lower,
+    ModelFolder,
+    OnErrorOption,
+    Seed,
+    Trim,
+    command,
+    note,
+    print_json,
+    read_data,
+)
 from whyrank.render import number_of
 
 
@@ -20,6 +32,7 @@ def fold_in_command(
     columns: Columns = None,
     on_error: OnErrorOption = "raise",
     trim: Trim = False,
+    lower: Lower = False,
     json: Json = False,
 ) -> None:
     """Add new users and items to a fitted model without fitting again; a service loads the new folder by itself."""
@@ -27,7 +40,7 @@ def fold_in_command(
     from whyrank.models import load
 
     check_place(output, MARKER)
-    new = read_data(data, columns, on_error, trim=trim)
+    new = read_data(data, columns, on_error, trim=trim, lower=lower)
     with sole_writer(output):
         loaded = load(model).fold_in(new)
         loaded.save(output)

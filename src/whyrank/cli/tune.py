@@ -12,6 +12,7 @@ from whyrank.cli.app import (
     Columns,
     Data,
     Json,
+    Lower,
     Number,
     RayAddress,
     Seed,
@@ -47,6 +48,7 @@ def tune_command(
     threads: Threads = None,
     columns: Columns = None,
     trim: Trim = False,
+    lower: Lower = False,
     ray: RayAddress = None,
     json: Json = False,
 ) -> None:
@@ -61,7 +63,7 @@ def tune_command(
     if output.suffix != ".json":
         raise ParameterError(f"-o is {str(output)!r}; name a .json file")
     where = space_of(model, sampler, space)
-    splits = read_or_draw(data, number, seed, columns, trim)
+    splits = read_or_draw(data, number, seed, columns, trim, lower)
     if number > len(splits):
         raise ParameterError(f"--number is {number}; {data} has {len(splits)} splits")
     if trials is None and seconds is None and sampler == "tpe":

@@ -19,20 +19,29 @@ BLOCK = 128 << 10  # bytes of a block of Zstandard at most
 
 
 def check_expansion(path: Path, most: float = EXPANSION) -> Path:
-    """The path of a file that grows to no more than `most` times its size (64 MB are free) when decompressed."""
-    if not most >= 1:
-        raise ParameterError(f"max_expansion is {most!r}; use a number of at least 1")
-    size = path.stat().st_size
-    limit = max(SMALL, most * size)
+    """Refuse a file that grows to more than `most` times its size (64 MB are free) when decompressed."""
+    limit = largest_size(path, most)
     if (path.suffix.lower() == ".gz" and _gzip_grows(path, limit)) or (
         path.suffix.lower() == ".zst" and _zstd_size(path, limit) > limit
     ):
-        raise DataError(
-            f"grows to more than {int(limit) >> 20:,} MB when decompressed",
-            path=path,
-            expected=f"at most {most:g} times its {size:,} bytes; for data you trust raise --max-expansion",
-        )
+        raise too_large(path, most)
     return path
+
+
+def largest_size(path: Path, most: float) -> float:
+    """Return the number of bytes that a file may grow to."""
+    if not most >= 1:
+        raise ParameterError(f"max_expansion is {most!r}; use a number of at least 1")
+    return max(SMALL, most * path.stat().st_size)
+
+
+def too_large(path: Path, most: float) -> DataError:
+    """Return the error about a file that grows to more than it may."""
+    return DataError(
+        f"grows to more than {int(largest_size(path, most)) >> 20:,} MB when decompressed",
+        path=path,
+        expected=f"at most {most:g} times its {path.stat().st_size:,} bytes; for data you trust raise --max-expansion",
+    )
 
 
 def _gzip_grows(path: Path, limit: float) -> bool:

@@ -11,7 +11,7 @@ import polars as pl
 from whyrank.data.columns import bad_rows
 from whyrank.data.compressed import EXPANSION
 from whyrank.data.extra import is_extra, read_extra, write_extra
-from whyrank.data.foreign import read_foreign, trimmed
+from whyrank.data.foreign import lowered, read_foreign, trimmed
 from whyrank.data.problems import OnError, Problems, located
 from whyrank.data.ratings import Range, checked_range
 from whyrank.data.split import is_split, read_split
@@ -35,6 +35,7 @@ def read(
     rating_range: Range | None = None,
     max_expansion: float = EXPANSION,
     trim: bool = False,
+    lower: bool = False,
 ) -> Triplets:
     """Read triplets from a data file, a folder of Parquet files, an EXTRA, mined or split folder (its training part).
 
@@ -52,6 +53,7 @@ def read(
         rating_range: The lowest and the highest rating; recognized from the ratings unless given. Others are unknown.
         max_expansion: A compressed file that grows more than this many times is refused.
         trim: Whether to remove blanks around ids.
+        lower: Whether to put explanations in lower case, so that the tags Rock and rock are one.
 
     Returns:
         The triplets.
@@ -71,7 +73,7 @@ def read(
     problems = on_error if isinstance(on_error, Problems) else Problems(on_error)
     if not path.exists():
         raise DataError("no such file or folder", path=path)
-    how = HowToRead(columns, problems, checked_range(rating_range), max_expansion, trim)
+    how = HowToRead(columns, problems, checked_range(rating_range), max_expansion, trim, lower)
     triplets = _read_folder(path, how, number) if path.is_dir() else _read_file(path, how)
     if problems.skipped and problems is not on_error:
         log.warning("%s: %s", path, problems.summary())
@@ -112,6 +114,7 @@ class HowToRead(NamedTuple):
     rating_range: Range | None = None
     max_expansion: float = EXPANSION
     trim: bool = False
+    lower: bool = False
 
 
 def _read_folder(folder: Path, how: HowToRead, number: int) -> Triplets:
@@ -126,7 +129,10 @@ def _read_folder(folder: Path, how: HowToRead, number: int) -> Triplets:
     if (folder / "triplets.parquet").is_file():
         return _read_file(folder / "triplets.parquet", how._replace(columns=None))
     if is_parquet_folder(folder):
-        tables = [read_rows(file, how.columns, how.problems, trim=how.trim) for file in parquet_files(folder)]
+        tables = [
+            read_rows(file, how.columns, how.problems, how.max_expansion, how.trim, how.lower)
+            for file in parquet_files(folder)
+        ]
         return _interned(pl.concat(tables, how="diagonal_relaxed"), folder, how)
     raise DataError(
         "no data in this folder",
@@ -147,7 +153,7 @@ def parquet_files(folder: Path) -> list[Path]:
 
 
 def _read_file(path: Path, how: HowToRead) -> Triplets:
-    return _interned(read_rows(path, how.columns, how.problems, how.max_expansion, how.trim), path, how)
+    return _interned(read_rows(path, how.columns, how.problems, how.max_expansion, how.trim, how.lower), path, how)
 
 
 def read_rows(
@@ -156,6 +162,7 @@ def read_rows(
     problems: Problems,
     max_expansion: float = EXPANSION,
     trim: bool = False,
+    lower: bool = False,
 ) -> pl.DataFrame:
     """The rows of one file, not yet interned; a column `record` only where `columns` names one."""
     wanted = (*COLUMNS, "record") if "record" in (columns or ()) else COLUMNS
@@ -164,6 +171,8 @@ def read_rows(
         table = read_table(path, wanted, columns, problems, max_expansion)
     if trim:
         table = trimmed(table)
+    if lower:
+        table = lowered(table)
     for name in ("user", "item", "explanation", *wanted[len(COLUMNS) :]):
         if name not in table.columns:
             source = (columns or {}).get(name, name)

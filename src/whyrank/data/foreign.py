@@ -1,4 +1,4 @@
-"""Files of other projects: RecBole's atomic files, StaR's tables, and MovieLens' lines with double colons.
+"""Files of other projects: RecBole's atomic files, StaR's tables, and lines of tags as MovieLens has them.
 
 Each is recognized by its name and its first line, and becomes a table of triplets with our column names.
 """
@@ -13,7 +13,17 @@ import polars as pl
 
 from whyrank.data.compressed import EXPANSION, check_expansion
 from whyrank.data.problems import Problems
-from whyrank.data.tables import COMPRESSIONS, Columns, csv_rows, inside, line_batches, lines_of, read_table
+from whyrank.data.tables import (
+    COMPRESSIONS,
+    Columns,
+    csv_records,
+    csv_rows,
+    first_line,
+    inside,
+    line_batches,
+    lines_of,
+    read_table,
+)
 from whyrank.errors import DataError
 
 Rows = Iterator[tuple[int, dict[str, str | None]]]  # number of the line, and its columns
@@ -21,6 +31,7 @@ TYPES = ("token", "token_seq", "float", "float_seq")
 NAMED = {"user_id": "user", "item_id": "item", "rating": "rating", "timestamp": "time"}
 STAR = ("user_id", "item_id", "statement_ids")
 FIELDS = ("user", "item", "explanation", "time")  # of a line of MovieLens' tags
+SEPARATORS = ("::", "\t", ",")
 POLARITY = {"positive": "1", "neutral": "0", "negative": "-1"}
 
 
@@ -36,10 +47,8 @@ def read_foreign(
     first = next((batch[0] for batch in line_batches(path, Problems("skip"), 100) if len(batch)), None) or ""
     if kind == ".inter":
         return _atomic(path, first, columns, problems)
-    if kind == ".dat" and "::" in first:
-        return _colons(path, columns, problems)
     if kind == ".dat":
-        raise DataError("no double colons in its first line", path=path, row=1, expected="user::item::tag::time")
+        return _tags(path, first, columns, problems)
     header = [name.strip().strip('"') for name in first.split(",")]
     if set(STAR) <= set(header) and "user" not in header:
         return _star(path, header, problems)
@@ -50,6 +59,11 @@ def trimmed(table: pl.DataFrame) -> pl.DataFrame:
     """Ids without the blanks around them."""
     names = [name for name in ("user", "item", "explanation") if table.schema.get(name) == pl.String]
     return table.with_columns(pl.col(names).str.strip_chars())
+
+
+def lowered(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table with its explanations in lower case."""
+    return table.with_columns(pl.col(name).str.to_lowercase() for name in ("explanation",) if name in table.columns)
 
 
 def _kind(path: Path) -> str | None:
@@ -158,22 +172,27 @@ def _with_texts(table: pl.DataFrame, path: Path) -> pl.DataFrame:
 # -- MovieLens ---------------------------------------------------------------------------------------------------------
 
 
-def _colons(path: Path, columns: Columns | None, problems: Problems) -> pl.DataFrame:
-    """Lines user::item::tag::time, without a header; `columns` may count other places from 0."""
-    places = dict(columns) if columns else {name: place for place, name in enumerate(FIELDS)}
-    if not all(isinstance(place, int) for place in places.values()):
-        raise DataError(
-            "a file without a header", path=path, expected="numbers of columns: user=0,item=1,explanation=2"
-        )
-    count, rows = 0, []
-    for number, line in enumerate(lines_of(path, problems), 1):
-        fields = line.split("::")
+def _tags(path: Path, first: str, columns: Columns | None, problems: Problems) -> pl.DataFrame:
+    """Lines user::item::tag::time, also with tabs or commas; `columns` counts other places or names a header's."""
+    separator = next((each for each in SEPARATORS if each in first), None)
+    if separator is None:
+        expected = "user::item::tag::time, or the same with tabs or commas"
+        raise DataError("no separator in its first line", path=path, row=1, expected=expected)
+    records = _records(path, separator, problems)
+    places, count = _places(path, first.split(separator), columns, separator != "::"), 0
+    if any(isinstance(place, str) for place in places.values()):
+        _, header = next(records)
+        names = [name.strip() for name in header]
+        places = {ours: names.index(theirs) for ours, theirs in places.items() if theirs in names}
+        count = len(names)
+    rows = []
+    for number, fields in records:
         count = count or len(fields)
-        if line.strip() and len(fields) != count:
+        if len(fields) == count:
+            rows.append({name: fields[int(place)] for name, place in places.items() if int(place) < count})
+        else:
             problem, expected = f"wrong number of fields: {len(fields)}", f"{count} fields, as in the first line"
             problems.add(DataError(problem, path=path, row=number, expected=expected))
-        elif line.strip():
-            rows.append({name: fields[int(place)] for name, place in places.items() if int(place) < count})
     said = [str(row.get("explanation", "")) for row in rows]
     if not columns and said and all(_is_number(text) for text in said):
         raise DataError(
@@ -182,6 +201,33 @@ def _colons(path: Path, columns: Columns | None, problems: Problems) -> pl.DataF
             expected="tags, as in MovieLens' tags.dat",
         )
     return pl.DataFrame(rows, schema=dict.fromkeys([name for name in places if rows and name in rows[0]], pl.String))
+
+
+def _records(path: Path, separator: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """The fields of every line that is not blank, and its number."""
+    lines = lines_of(path, problems)
+    if separator == "::":
+        yield from ((number, line.split(separator)) for number, line in enumerate(lines, 1) if line.strip())
+        return
+    for number, fields in csv_records(lines, "tsv" if separator == "\t" else "csv"):
+        if isinstance(fields, list):
+            yield number, fields
+        else:
+            error = DataError(f"broken row: {first_line(fields)}", path=path, row=number, expected="quotes that close")
+            problems.add(error)
+
+
+def _places(path: Path, first: list[str], columns: Columns | None, may_name: bool) -> dict[str, str | int]:
+    """Where each of our columns is: its number, or its name in a header."""
+    if may_name and set(FIELDS[:3]) <= {name.strip().strip('"') for name in first}:
+        return {name: (columns or {}).get(name, name) for name in FIELDS}
+    places = dict(columns) if columns else {name: place for place, name in enumerate(FIELDS)}
+    kinds = {type(place) for place in places.values()}
+    if len(kinds) > 1 or (str in kinds and not may_name):
+        raise DataError(
+            "a file without a header", path=path, expected="numbers of columns: user=0,item=1,explanation=2"
+        )
+    return places
 
 
 def _is_number(text: str) -> bool:

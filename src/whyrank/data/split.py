@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from whyrank.atomic import Marker, json_object, new_folder
 from whyrank.data.extra import is_extra, read_extra, read_index, write_index
-from whyrank.data.parquet import check_parquet
+from whyrank.data.parquet import read_parquet
 from whyrank.data.ratings import ANY, checked_range
 from whyrank.data.tables import UNREADABLE, first_line, inside
 from whyrank.data.triplets import Triplets
@@ -367,7 +367,7 @@ def _checked_number(folder: Path, number: int) -> int:
 def _read_triplets(folder: Path) -> Triplets:
     path = inside(folder, "triplets.parquet")
     try:
-        return Triplets.from_frame(pl.read_parquet(check_parquet(path), glob=False), record="record", rating_range=ANY)
+        return Triplets.from_frame(read_parquet(path), record="record", rating_range=ANY)
     except (*UNREADABLE, pl.exceptions.ColumnNotFoundError) as error:
         raise DataError(f"cannot be read: {first_line(error)}", path=path) from error
 

@@ -17,8 +17,8 @@ import polars as pl
 
 from whyrank.atomic import new_file
 from whyrank.data.columns import to_lines
-from whyrank.data.compressed import EXPANSION, careful_lines, check_expansion
-from whyrank.data.parquet import check_parquet
+from whyrank.data.compressed import EXPANSION, careful_lines, check_expansion, largest_size, too_large
+from whyrank.data.parquet import check_parquet, read_parquet, text_size
 from whyrank.data.problems import Problems
 from whyrank.errors import DataError
 
@@ -32,6 +32,7 @@ LINES = 100_000  # of a file in memory at once
 NAMED = 100  # lines of a JSON file in which all of its fields occur
 LONGEST = 1000  # lines of one row
 BOM = "\ufeff"  # which some programs put before UTF-8
+BLANKS = re.compile(r'((?:^|,)"(?:[^"]|"")*+")[ \t]*(?=,|$)')  # after a quoted field
 SURROGATE = re.compile("[\ud800-\udfff]")
 csv.field_size_limit(1 << 27)
 
@@ -97,7 +98,7 @@ def read_table(
     if positions:
         mapping = {name: source for name, source in mapping.items() if isinstance(source, int)}
     if form == "parquet":
-        return _read_parquet(path, mapping)
+        return _read_parquet(path, mapping, max_expansion)
     check_expansion(path, max_expansion)
     try:
         table = _read_quickly(path, form, mapping, positions)
@@ -145,11 +146,11 @@ def write_table(frame: pl.DataFrame, path: str | Path) -> Path:
     return path
 
 
-def _read_parquet(path: Path, mapping: Mapping[str, str | int]) -> pl.DataFrame:
+def _read_parquet(path: Path, mapping: Mapping[str, str | int], most: float) -> pl.DataFrame:
     try:
-        names = pl.scan_parquet(check_parquet(path), glob=False).collect_schema()
+        names = pl.read_parquet_schema(path)
         sources = {name: source for name, source in mapping.items() if source in names}
-        table = pl.read_parquet(path, glob=False, columns=[str(source) for source in sources.values()])
+        table = read_parquet(path, [str(source) for source in sources.values()], most)
     except UNREADABLE as error:
         raise DataError(f"not a readable Parquet file: {first_line(error)}", path=path) from error
     return table.select(pl.col(str(source)).alias(name) for name, source in sources.items())
@@ -221,9 +222,16 @@ def table_batches(
             yield pl.DataFrame(some, schema=dict.fromkeys(some[0], pl.String)).select(*pick([*some[0]]))
     else:
         try:
-            frame = pl.scan_parquet(check_parquet(path), glob=False) if form == "parquet" else _scan_csv(path, form)
-            names = frame.collect_schema().names()
-            yield from frame.select(*pick(names)).collect_batches(chunk_size=size)
+            if form == "parquet":
+                frame = pl.scan_parquet(check_parquet(path, max_expansion), glob=False)
+            else:
+                frame = _scan_csv(path, form)
+            total = 0
+            for batch in frame.select(*pick(frame.collect_schema().names())).collect_batches(chunk_size=size):
+                total += text_size(batch)
+                if form == "parquet" and total > largest_size(path, max_expansion):
+                    raise too_large(path, max_expansion)
+                yield batch
         except UNREADABLE as error:
             if form != "parquet":
                 deque(csv_rows(path, form, False, problems), 0)  # raises where the bad row is
@@ -378,8 +386,8 @@ def csv_records(lines: Iterator[str], form: str) -> Iterator[tuple[int, list[str
             continue
         taken = [line]
 
-        def more(first: str = line, taken: list[str] = taken) -> Iterator[str]:
-            yield f"{first}\n"
+        def more(taken: list[str] = taken) -> Iterator[str]:
+            yield f"{taken[0]}\n"
             while len(taken) < LONGEST and (line := again.popleft() if again else next(lines, None)) is not None:
                 taken.append(line)
                 yield f"{line}\n"
@@ -387,9 +395,28 @@ def csv_records(lines: Iterator[str], form: str) -> Iterator[tuple[int, list[str
         try:
             yield number, next(csv.reader(more(), strict=True))
             number += len(taken) - 1
+            continue
         except csv.Error as error:
-            yield number, error
             again.extendleft(reversed(taken[1:]))
+            del taken[1:]
+            problem = error
+        try:
+            yield number, next(csv.reader(_without_blanks(more()), strict=True))
+            number += len(taken) - 1
+        except csv.Error:
+            yield number, problem
+            again.extendleft(reversed(taken[1:]))
+
+
+def _without_blanks(lines: Iterator[str]) -> Iterator[str]:
+    """The lines of a row whose quoted fields may be followed by blanks, without these: some programs align columns."""
+    text, quoted = "", False
+    for line in lines:
+        text += line
+        quoted ^= line.count('"') % 2 == 1
+        if not quoted:
+            break
+    yield BLANKS.sub(r"\1", text)
 
 
 def _as_text(value: object) -> str | None:

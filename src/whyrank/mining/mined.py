@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from whyrank.atomic import Marker, json_object, new_folder
-from whyrank.data.parquet import check_parquet
+from whyrank.data.parquet import read_parquet
 from whyrank.data.tables import UNREADABLE, inside
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError
@@ -184,7 +184,7 @@ def _read_table(file: Path, digest: str) -> pl.DataFrame:
     """One of a mined folder's tables, as it was written."""
     if sha256(file.read_bytes()).hexdigest() != digest:
         raise DataError("changed since it was written", path=file, expected="a fresh mining folder")
-    return pl.read_parquet(check_parquet(file), glob=False)
+    return read_parquet(file)
 
 
 def _with_columns(table: pl.DataFrame, needed: Mapping[str, pl.DataType]) -> pl.DataFrame:

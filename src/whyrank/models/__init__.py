@@ -19,15 +19,13 @@ from whyrank.models.simple import POP, RAND
 from whyrank.models.tensor import CD, CDJ, PITF, PITFJ
 from whyrank.plugins import installed
 
-MODELS: dict[str, type[Model]] = {
-    model.id: model
-    for model in (
-        *(RAND, POP, USERPOP, ITEMPOP, COUNTS, SHARE, RUCF, RICF),
-        *(CD, PITF, ExpGCN, BPER, BPERPlus),
-        *(CDJ, PITFJ, BPERJ, BPR),
-        *(Profile, ProfileJ),
-    )
-}
+MODELS: dict[str, type[Model]]  # by id, those of other packages included; made on first use, see `__getattr__`
+OURS: tuple[type[Model], ...] = (
+    *(RAND, POP, USERPOP, ITEMPOP, COUNTS, SHARE, RUCF, RICF),
+    *(CD, PITF, ExpGCN, BPER, BPERPlus),
+    *(CDJ, PITFJ, BPERJ, BPR),
+    *(Profile, ProfileJ),
+)
 DEFAULT = ProfileJ.id
 
 __all__ = [
@@ -58,24 +56,31 @@ __all__ = [
 ]
 
 
-def _add(found: Any) -> None:
-    """A model of another package."""
-    if not (isinstance(found, type) and issubclass(found, Model)):
-        raise TypeError("it is not a subclass of whyrank.Model")
-    if found.id in MODELS:
-        raise ValueError(f"the id {found.id!r} is taken")
-    MODELS[found.id] = found
+def __getattr__(name: str) -> Any:
+    """Make `MODELS` when it is first used: a package that adds models imports this one before it has defined them."""
+    if name != "MODELS":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    models = {model.id: model for model in OURS}
 
+    def add(found: Any) -> None:
+        if not (isinstance(found, type) and issubclass(found, Model)):
+            raise TypeError("it is not a subclass of whyrank.Model")
+        if found.id in models:
+            raise ValueError(f"the id {found.id!r} is taken")
+        models[found.id] = found
 
-installed("models", _add)
+    installed("models", add)
+    return globals().setdefault("MODELS", models)
 
 
 def model_class(name: str) -> type[Model]:
     """The model with a command-line id, such as `bper+`."""
+    from whyrank.models import MODELS as models  # noqa: N811 - it is made when it is first used
+
     try:
-        return MODELS[name.lower()]
+        return models[name.lower()]
     except KeyError:
-        raise ParameterError(f"unknown model {name!r}; use one of {', '.join(MODELS)}") from None
+        raise ParameterError(f"unknown model {name!r}; use one of {', '.join(models)}") from None
 
 
 def load(path: str | Path) -> Model:
@@ -102,7 +107,9 @@ def load(path: str | Path) -> Model:
     """
     stored = artifacts.load(path, "model")
     name = stored.facts.get("model")
-    if not isinstance(name, str) or name not in MODELS:
+    from whyrank.models import MODELS as models  # noqa: N811 - it is made when it is first used
+
+    if not isinstance(name, str) or name not in models:
         raise ArtifactError(f"{path}: holds a model {name!r} that this version of whyrank does not know")
     learned = f"model.{ARRAYS[0]}" in stored.arrays and name in LEARNED
-    return (LEARNED[name][1] if learned else MODELS[name]).restore(stored, Path(path))
+    return (LEARNED[name][1] if learned else models[name]).restore(stored, Path(path))

@@ -71,6 +71,7 @@ class Model:
     types: ClassVar[Mapping[str, type]] = {}  # of learned arrays that are not of float32
     since: ClassVar[Mapping[str, tuple[float, ...]]] = {}  # learned arrays that older folders lack, and what stands in
     uses_validation: ClassVar[bool] = False  # whether a fit looks at the validation part of a split
+    spaces: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # where `tune` looks, for "tpe" and "grid"; ours: the lab's
 
     # -- what a model defines ------------------------------------------------------------------------------------------
 

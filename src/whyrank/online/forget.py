@@ -141,10 +141,8 @@ def forget_model(folder: Path, user: str, fitted_to: Sequence[Triplets] = ()) ->
         # A column that was filtered still holds all of its bytes, and would be saved with them.
         quotes = pl.DataFrame({column.name: column.to_list() for column in counted.people.quotes}, TEXTS)
         counted = replace(counted, people=replace(counted.people, quotes=quotes))
-        names = catalog.users.ids.to_list()
-        names[number] = tombstone()
-        users = Vocabulary(pl.Series(catalog.users.ids.name, names, pl.String), catalog.users.kind)
-        _take_in(model, replace(counted, users=users), number, digest)
+        counted = _without_words(counted, _only_said_by(user, catalog, fitted_to))
+        _take_in(model, replace(counted, users=_renamed(catalog.users, [number])), number, digest)
         model.save(folder, read_report(folder / REPORT) if (folder / REPORT).is_file() else None)
         return Erased(str(folder), "model", True, before, load(folder).digest(), removed, note)
 
@@ -319,6 +317,40 @@ def _unlinked(catalog: Catalog, user: int) -> Catalog:
         user_items=_without_row(catalog.user_items, user),
         people=left,
     )
+
+
+def _only_said_by(user: str, catalog: Catalog, fitted_to: Sequence[Triplets]) -> list[int]:
+    """Explanations that nobody else gave, also in parts of the data from which the model did not learn."""
+    found = set[int]()
+    for known in (catalog, *fitted_to):
+        number = int(known.users.numbers([user], missing="negative")[0])
+        if number >= 0:
+            people = np.bincount(known.user_explanations.indices, minlength=len(known.explanations))
+            said = known.user_explanations.row(number)
+            own = known.explanations.terms(said[people[said] == 1])
+            found.update(catalog.explanations.numbers(own, missing="negative").tolist())
+    return sorted(found - {-1})
+
+
+def _without_words(catalog: Catalog, erased: list[int]) -> Catalog:
+    """A catalog in which some explanations, and aspects that only they have, are tombstones."""
+    rest = set(np.delete(catalog.aspect, erased).tolist())
+    aspects = sorted({*catalog.aspect[erased].tolist()} - rest - {-1})
+    explanations, texts = _renamed(catalog.explanations, erased), catalog.texts
+    if texts is not None:
+        words = texts.to_list()
+        for number in erased:
+            words[number] = explanations.ids[number]
+        texts = pl.Series(texts.name, words, pl.String)
+    return replace(catalog, explanations=explanations, texts=texts, aspects=_renamed(catalog.aspects, aspects))
+
+
+def _renamed(ids: Vocabulary, erased: Sequence[int]) -> Vocabulary:
+    """A vocabulary in which tombstones stand for some ids; their bytes are nowhere in it."""
+    names = ids.ids.to_list()
+    for number in erased:
+        names[number] = tombstone()
+    return Vocabulary(pl.Series(ids.ids.name, names, pl.String), ids.kind)
 
 
 def _without_row(relation: CSR, row: int) -> CSR:

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from whyrank.atomic import Marker, new_folder
-from whyrank.data.parquet import check_parquet
+from whyrank.data.parquet import read_parquet
 from whyrank.data.tables import UNREADABLE, first_line, inside
 from whyrank.data.vocabulary import feed_ids
 from whyrank.errors import DataError, ParameterError
@@ -215,7 +215,7 @@ def _read_table(folder: Path, name: str) -> pl.DataFrame:
             continue
         try:
             if suffix == "parquet":
-                return pl.read_parquet(check_parquet(path), glob=False)
+                return read_parquet(path)
             return pl.read_ndjson(path, schema_overrides=kinds) if path.stat().st_size else pl.DataFrame(schema=kinds)
         except UNREADABLE as error:
             raise DataError(f"cannot be read: {first_line(error)}", path=path) from error

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from html import escape
 
 import sqlalchemy as sa
 
 from whyrank.online.store import Store
 from whyrank.online.tables import participants, study_answers
+from whyrank.render import csv_table
 from whyrank.service.study import Document, case_rows, study_row
 from whyrank.service.study_statistics import exact_interval, fleiss_kappa, winner
 
@@ -66,14 +65,12 @@ def answers_csv(store: Store, study: str) -> str:
             _answers(connection, study),
         )
     names = {"a": row["a"], "b": row["b"], "tie": "tie"}
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["study", "case", "user", "item", "participant", "choice", "side", "at"])
+    rows = []
     for each in given:
         case = all_cases[each["number"]]
         chosen = (names[each["choice"]], each["side"], each["at"])
-        writer.writerow([study, each["number"], case["user"], case["item"], each["person"], *chosen])
-    return text.getvalue()
+        rows.append([study, each["number"], case["user"], case["item"], each["person"], *chosen])
+    return csv_table(["study", "case", "user", "item", "participant", "choice", "side", "at"], rows)
 
 
 def _outcome(option: str, won: int, valid: int) -> Document:

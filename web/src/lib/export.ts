@@ -11,7 +11,7 @@ function hand(blob: Blob, name: string) {
 /** Quoted where needed; what a spreadsheet would take for a formula is written as text. */
 function cell(value: Cell): string {
   if (value === null || value === undefined) return "";
-  const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+  const text = typeof value === "string" && /^'*[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

@@ -7,11 +7,12 @@ A parameter has a list of values, or a range {"low", "high"} with "log" and "int
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from whyrank.errors import ParameterError
-from whyrank.models import model_class
+from whyrank.models import Model, model_class
 
 Space = dict[str, Any]
 ALPHAS = [step / 10 for step in range(11)]
@@ -88,6 +89,11 @@ for _name in ("profile", "profile-j"):
     SPACES[_name] = {"grid": {"factors": [16, 32, 64], "learning_rate": [0.003, 0.01, 0.03]}, "tpe": OWN}
 
 
+def spaces_of(kind: type[Model]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the spaces of a model by sampler: those of its class, if it declares any, or ours; empty if none."""
+    return kind.spaces or SPACES.get(kind.id, {})
+
+
 def check_sampler(sampler: str) -> None:
     if sampler not in ("tpe", "grid"):
         raise ParameterError(f"sampler is {sampler!r}; use tpe or grid")
@@ -99,11 +105,11 @@ def space_of(model: str, sampler: str, file: str | Path | None = None) -> Space:
     check_sampler(sampler)
     if file is not None:
         try:
-            space = dict(json.loads(Path(file).read_text(encoding="utf-8")))
+            space: Mapping[str, Any] = dict(json.loads(Path(file).read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, RecursionError) as error:
             raise ParameterError(f"{file}: is not a search space; use a JSON object of parameters") from error
     else:
-        space = SPACES.get(kind.id, {}).get(sampler, {})
+        space = spaces_of(kind).get(sampler, {})
     if not space:
         raise ParameterError(f"{model} has nothing to tune; see `whyrank models` for its parameters")
     for name, values in space.items():
@@ -114,4 +120,4 @@ def space_of(model: str, sampler: str, file: str | Path | None = None) -> Space:
             raise ParameterError(f"search space of {name}: use a list of values, or an object with low and high")
         if ranged and sampler == "grid":
             raise ParameterError(f"search space of {name}: a grid needs a list of values")
-    return space
+    return dict(space)

@@ -17,9 +17,10 @@ from whyrank.lab.experiments.cache import Facts
 from whyrank.lab.experiments.jobs import registered
 from whyrank.lab.experiments.lab import Lab, plural
 from whyrank.lab.experiments.report import ExperimentReport
-from whyrank.lab.experiments.spaces import SPACES, space_of
+from whyrank.lab.experiments.spaces import space_of, spaces_of
 from whyrank.lab.experiments.tuning import tune
 from whyrank.lab.experiments.workers import WorkerPool
+from whyrank.models import model_class
 
 for _module in pkgutil.iter_modules(experiments.__path__, f"{experiments.__name__}."):
     importlib.import_module(_module.name)  # experiments register themselves
@@ -76,7 +77,7 @@ def tune_first(
         (split, name)
         for split in lab.numbers
         for name in wanted
-        if name in SPACES and name not in lab.configs and name not in lab.tuned.get(split, {})
+        if spaces_of(model_class(name)) and name not in lab.configs and name not in lab.tuned.get(split, {})
     ]
     for number, (split, name) in enumerate(missing):
         words = f"tuning {name}, split {split + 1}"

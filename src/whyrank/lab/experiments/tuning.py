@@ -19,7 +19,7 @@ from whyrank.evaluation import evaluate
 from whyrank.evaluation.candidates import Kind, of_split
 from whyrank.lab.experiments import measures
 from whyrank.lab.experiments.cache import digest
-from whyrank.lab.experiments.spaces import SPACES, Space, check_sampler
+from whyrank.lab.experiments.spaces import Space, check_sampler, spaces_of
 from whyrank.lab.experiments.workers import WorkerPool
 from whyrank.models import Model, model_class
 from whyrank.models.factors import FactorModel
@@ -145,7 +145,7 @@ def _found(
 
     end = time.monotonic() + (math.inf if seconds is None else seconds)
     tried = any(trial.user_attrs.get("defaults") for trial in finished)
-    if left != 0 and sampler == "tpe" and not tried and search.space == SPACES.get(search.kind.id, {}).get("tpe"):
+    if left != 0 and sampler == "tpe" and not tried and search.space == spaces_of(search.kind).get("tpe"):
         _try_defaults(study, search, workers)
         after(study, study.trials[-1])
         left = None if left is None else left - 1
