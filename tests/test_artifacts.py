@@ -192,7 +192,7 @@ FOREIGN = {
     ],
     "split.json": ['{"splits": ["left", "right"]}', '{"splits": []}'],
     "mining.json": ['{"rules": {"gold": 1}, "format": 1}'],
-    "export.json": ['{"form": "parquet"}', '{"form": ["parquet"], "explanations": 3}'],
+    "export.json": ['{"width": 4}', '{"width": [4], "explanations": 3}'],
     "IDs.txt": ["17\n18\n", "a::b"],
     "IDs.pickle": ["not one"],
 }
