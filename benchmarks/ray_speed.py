@@ -1,4 +1,4 @@
-"""The same training here and on a loopback cluster: speed, bytes moved, memory of the driver; and the plan beside it.
+"""The same training here and on a loopback cluster: speed, bytes moved, memory of the driver.
 
     python benchmarks/ray_speed.py                # half of yelp's size
     python benchmarks/ray_speed.py --times 0.05   # a quick look
@@ -6,7 +6,7 @@
 Of BPER and PITF whole epochs, the best of some; of Profile the first stretch of a training (a quarter of an epoch and a
 look at validation). All by the wall clock: on a machine that does something else the figures mean nothing. The clusters
 are nodes on this machine: two of one core each, and one of two cores. They show what handing columns on costs, not how
-a network behaves. The last table is the plan's: a model with the costs that were measured, no run.
+a network behaves.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from whyrank.lab.ray.dataset import Dataset
 from whyrank.lab.ray.fit import job_of, put_data
 from whyrank.lab.ray.fit_workers import FitWorkers
 from whyrank.lab.ray.peers import Address, Peers
-from whyrank.lab.ray.plan import PROBE, PlannedSizes, plan_fit, slower
 from whyrank.lab.ray.profile import ProfileJob, assemble
 from whyrank.lab.ray.session import Cluster, connect
 from whyrank.lab.ray.store import StateStore
@@ -50,7 +49,6 @@ from whyrank.training.blocks import BlockSolver
 SHARDS = 4
 ROUNDS = 6
 STORE = 500_000_000  # bytes of a node's object store
-LARGE = PlannedSizes(100_000_000, 10_000_000, 1_000_000, 5_000_000_000, 10_000_000_000)
 STAGE = "reasons"
 
 
@@ -170,30 +168,19 @@ def compare(model: Model, data: Triplets, cores: tuple[int, ...], parts: Dataset
         seconds, moved = there(cluster, model, parts)
         after = resident()
         alone = min(alone, here(model, data, 2)) if rounds > 1 else alone
-        planned = plan_fit(model, data, len(cores), cores[0])
     done = len(data) if isinstance(model, FactorModel) else len(data) / 4
     print(
         f"{model.id}, {len(cores)} node(s) of {cores[0]} core(s): {done / seconds / 1e6:.2f} M triplets/s, "
         f"one process with 2 threads {done / alone / 1e6:.2f}: {alone / seconds:.0%}; "
         f"{moved / done:.1f} bytes a triplet and epoch; driver {before:.0f} -> {after:.0f} MB; "
-        f"an epoch {seconds * len(data) / done:.3f} s, planned {planned.epoch_seconds:.3f} s",
+        f"an epoch {seconds * len(data) / done:.3f} s",
         flush=True,
     )
-
-
-def simulated(data: Triplets) -> None:
-    """What the plan makes of more machines of one core: a model, not a measurement."""
-    print("\nsimulated (the plan's model with the measured costs): M triplets/s with 1, 2, 4, 8 machines of one core")
-    for model in (BPER(shards=16), PITF(shards=8), Profile()):
-        plans = [plan_fit(model, data, machines, 1) for machines in (1, 2, 4, 8)]
-        speeds = (f"{len(data) / planned.epoch_seconds / 1e6:.2f}" for planned in plans)
-        print(f"{model.id}: {', '.join(speeds)}; with 8 what takes longest is {plans[-1].bottleneck}")
 
 
 def main(times: float, models: list[str]) -> None:
     data = simulate("yelp", **{name: int(size * times) for name, size in YELP.items()}, seed=0)
     print(f"simulate yelp x {times}: {data!r}, {os.cpu_count()} cores", flush=True)
-    print(f"probe: {slower() * PROBE * 1e3:.1f} ms", flush=True)
     chosen = [each for each in (BPER(shards=SHARDS), PITF(shards=SHARDS), Profile(recent=False)) if each.id in models]
     with tempfile.TemporaryDirectory() as folder:
         parts = put_data(data, StateStore.at(Path(folder) / "store"))
@@ -202,9 +189,6 @@ def main(times: float, models: list[str]) -> None:
                 print(f"{model.id}, 1 process, 1 thread: {len(data) / here(model, data, 1) / 1e6:.2f} M triplets/s")
             for cores in ((1, 1), (2,)):
                 compare(model, data, cores, parts)
-    simulated(data)
-    for shards in (64, 256):
-        print(f"\n{LARGE}\n{plan_fit(BPER(shards=shards), LARGE, 32, 16).text()}")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
     "training_scale": (),
     "profile_speed": ("amazon", "--fits", "1"),
     "ranking_speed": ("triplets",),
-    "mining_speed": ("reviews",),
     "bper_plus": ("triplets", "--parts", "speed"),
     "service_load": (),
     "ray_speed": (),

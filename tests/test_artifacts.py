@@ -192,7 +192,7 @@ FOREIGN = {
     ],
     "split.json": ['{"splits": ["left", "right"]}', '{"splits": []}'],
     "mining.json": ['{"rules": {"gold": 1}, "format": 1}'],
-    "export.json": ['{"form": "parquet"}', '{"form": ["parquet"], "explanations": 3}'],
+    "export.json": ['{"width": 4}', '{"width": [4], "explanations": 3}'],
     "IDs.txt": ["17\n18\n", "a::b"],
     "IDs.pickle": ["not one"],
 }
@@ -223,8 +223,9 @@ def test_a_folder_of_somebody_else_is_left_alone_whatever_its_files_are_called(
 
 
 def test_every_kind_of_folder_gives_way_to_its_own_kind_and_keeps_notes(split: Split, tmp_path: Path) -> None:
-    from whyrank.data import write
     from whyrank.data.extra import is_extra
+
+    from whyrank.data import write
     from whyrank.explain.export import export
     from whyrank.mining import mine
 

@@ -1,17 +1,15 @@
-"""What the cluster's room does without a cluster: its store, its plan, the flagship from parts, and going on."""
+"""What the cluster's room does without a cluster: its store, the flagship from parts, and going on."""
 
 from __future__ import annotations
 
 import errno
 import gc
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
@@ -33,7 +31,6 @@ from whyrank.lab.ray.export import has_times, times_part
 from whyrank.lab.ray.fit import fit, job_of, put_data
 from whyrank.lab.ray.ingest import ingest
 from whyrank.lab.ray.peers import HELLO, LIVELY, Peers, _fill
-from whyrank.lab.ray.plan import PlannedSizes, plan_fit
 from whyrank.lab.ray.session import Lost, Machine, connect
 from whyrank.lab.ray.shard_worker import ClusterState
 from whyrank.lab.ray.statements import mine_statement_files
@@ -47,21 +44,14 @@ from whyrank.models import (
     BPR,
     CD,
     CDJ,
-    COUNTS,
-    MODELS,
     PITF,
-    RUCF,
-    BPERPlus,
     Model,
     Profile,
     ProfileJ,
     load,
 )
-from whyrank.models.factors import FactorModel
 from whyrank.models.parameters import values
-from whyrank.thread_pool import ThreadPool
 from whyrank.training import Epoch, Monitor, Run, Storage
-from whyrank.training.blocks import BlockSolver
 from whyrank.training.softmax import SoftmaxTraining
 from whyrank.version import __version__
 
@@ -120,92 +110,6 @@ def test_the_claim_is_looked_at_last_before_a_file_is_renamed(tmp_path: Path, mo
     with pytest.raises(ClusterError, match="another run has taken over"):
         old.write_document("x", {"by": "old again"})
     assert store.read_document("x") == {"by": "new"}
-
-
-def test_a_plan_grows_with_the_data_and_names_what_takes_longest() -> None:
-    small, large = PlannedSizes(1000, 100, 100, 10_000, 20_000), PlannedSizes(10**8, 10**7, 10**6, 5 * 10**9, 10**10)
-    plans = [plan_fit(BPER(shards=64), size, machines=32, cores=16) for size in (small, large)]
-    assert plans[0].epoch_seconds < plans[1].epoch_seconds
-    assert (plans[0].bottleneck, plans[1].bottleneck) == ("the driver's call", "updates")
-    assert plan_fit(BPER(), small, machines=1, cores=2).moved_bytes == 0
-    assert "what takes longest: updates" in plans[1].text()
-    assert "assumed: 1 GB a second into each machine" in plans[1].text()
-
-
-@pytest.mark.parametrize("model", [BPER(shards=4), PITF(shards=4)], ids=lambda each: each.id)
-def test_a_plan_says_what_a_small_run_needs(model: FactorModel) -> None:
-    """By processor time, which other processes disturb little; and the probe of the plan is disturbed as much."""
-    data = simulate("small", users=20_000, items=4000, explanations=3000, records=60_000, triplets=100_000, seed=0)
-    times = []
-    with ThreadPool(1) as threads:
-        storage = Storage.started(model.tables(data), 0, 0.1)
-        solver = BlockSolver(storage, model.passes(data), model.settings(), threads)
-        for number in range(1, 7):
-            begin = time.thread_time()
-            solver.epoch(number)
-            times.append(time.thread_time() - begin)
-    planned = plan_fit(model, data, cores=1)
-    assert planned.here_seconds / planned.epochs == pytest.approx(min(times[1:]), rel=0.5)
-
-
-@pytest.mark.parametrize("kind", [BPER, BPERJ, PITF, CDJ])
-def test_a_plan_says_how_many_bytes_are_moved(data: Triplets, tmp_path: Path, kind: type[FactorModel]) -> None:
-    model = kind(factors=5, shards=4, epochs=5)
-    parts = put_data(data, StateStore.at(tmp_path / "store"))
-    trainer = ClusterTrainer(OneProcess(machines=3), job_of(model, parts), Run())
-    moved = []
-    for _ in range(5):
-        trainer.epoch()
-        moved.append(trainer.sent_bytes())
-    trainer.workers.dismiss()
-    planned = plan_fit(model, data, machines=3, cores=1).moved_bytes
-    assert np.diff(moved).mean() == pytest.approx(planned, rel=0.1)
-
-
-@pytest.mark.parametrize("kind", MODELS.values())
-def test_every_model_has_a_plan_that_says_what_limits_it(data: Triplets, kind: type[Model]) -> None:
-    size = PlannedSizes.of(data)
-    plans = [plan_fit(kind(), each, 2, 2) for each in (size, grown(size, 100), grown(size, 10_000))]
-    assert 0 < plans[0].here_seconds < plans[1].here_seconds < plans[2].here_seconds
-    assert plans[0].here_bytes < plans[1].here_bytes < plans[2].here_bytes
-    assert plans[0].on_cluster == issubclass(kind, FactorModel | Profile)
-    assert plans[0].on_cluster == (plans[0].epoch_seconds > 0)
-    assert f"what takes longest: {plans[0].here_limit}" in plans[0].text()
-    assert json.loads(json.dumps(plans[0].as_dict()))["bottleneck"] in plans[0].text()
-
-
-def test_the_command_plans_the_default_model(
-    data: Triplets, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data.write(tmp_path / "data.parquet")
-    with pytest.raises(SystemExit) as ended:
-        main(["fit", str(tmp_path / "data.parquet"), "--plan", "--machines", "3", "--cores", "2"])
-    assert ended.value.code == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith("profile-j, ")
-    assert "Ray, 3 machines of 2 cores: " in printed
-
-
-def grown(size: PlannedSizes, times: int) -> PlannedSizes:
-    counts = (size.users, size.items, size.explanations, size.records, size.triplets)
-    return PlannedSizes(*(count * times for count in counts), size.profile, (size.shared or 0) * times)
-
-
-def test_a_plan_follows_what_a_model_is_set_to() -> None:
-    size = PlannedSizes(10**5, 10**4, 10**4, 10**6, 2 * 10**6)
-    longer = {
-        BPERPlus(features=np.zeros(1)): BPERPlus(),
-        BPERPlus(): BPERPlus(start="bper"),
-        COUNTS(user_smoothing=1.0, item_smoothing=1.0, power=1.0): COUNTS(),
-        RUCF(): RUCF(neighbours=5),
-        Profile(): Profile(factors=64),
-        Profile(words=False): ProfileJ(),
-        BPER(epoch_unit="records"): BPER(),
-    }
-    for shorter, long in longer.items():
-        assert plan_fit(shorter, size, 1, 2).here_seconds < plan_fit(long, size, 1, 2).here_seconds, repr(long)
-    assert plan_fit(Profile(refit=False), size, 4, 2).epochs < plan_fit(Profile(), size, 4, 2).epochs
-    assert not plan_fit(BPER(solver="sequential"), size, 4, 2).on_cluster
 
 
 SHAPES = [

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -29,18 +28,7 @@ def test_exported_vectors_give_the_models_scores(model: BPER, split: Split, tmp_
     assert np.allclose(np.sort(keys @ query)[::-1][:5], [reason.score for reason in reasons], atol=1e-5)
 
 
-@pytest.mark.parametrize("form", ["faiss", "usearch", "hnswlib"])
-def test_an_index_is_written_with_its_measured_recall(model: BPER, tmp_path: Path, form: str) -> None:
-    report = export(model, tmp_path / "out", form)
-    assert (tmp_path / "out" / f"index.{form}").stat().st_size > 0
-    assert json.loads((tmp_path / "out" / "export.json").read_text())["recall"] == report.recall
-    assert report.recall is not None
-    assert report.recall > 0.95
-
-
-def test_what_cannot_be_exported_is_refused(model: BPER, split: Split, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="form is"):
-        export(model, tmp_path / "out", "annoy")
+def test_a_model_without_vectors_is_refused(split: Split, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="no vectors"):
         export(RUCF().fit(split), tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -35,7 +35,6 @@ WRITERS = {
     "explain pop --pairs data.csv -o out/reasons.parquet": "-n 2",
     "experiment datasets split -o out/report --splits 1": "--models pop",
     "tune split --model counts --trials 1 -o out/best.json": "--seed 1",
-    "export pop -o out/vectors": "--form faiss",
 }
 # Runs commands in one process and prints their exit codes and last lines.
 MANY = """

@@ -13,11 +13,11 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from whyrank.data.extra import read_extra, write_extra
 
 from whyrank.data import Triplets, read, write
 from whyrank.data.columns import seconds
 from whyrank.data.compressed import _zstd_size
-from whyrank.data.extra import read_extra, write_extra
 from whyrank.data.parquet import _value_size, check_parquet
 from whyrank.data.problems import Problems
 from whyrank.data.tables import table_batches

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, TypeVar
 
 from whyrank.errors import ParameterError
@@ -55,3 +57,14 @@ def installed_path(kind: Kind, name: str) -> Path | None:
     except Exception as error:
         what = f"{kind.removesuffix('s')} {name!r} of an installed package"
         raise ParameterError(f"{what} is no path: {error}") from error
+
+
+def extra_folders() -> ModuleType:
+    """Return the lab's reader and writer of EXTRA folders, which the core imports for such a folder only."""
+    return import_module("whyrank.lab.extra.folders")
+
+
+def reader_of(folder: Path) -> ModuleType | None:
+    """Return what reads a folder of the lab's kind; None: it is not one."""
+    found = any((folder / name).is_file() for name in ("IDs.pickle", "IDs.txt"))
+    return extra_folders() if found else None

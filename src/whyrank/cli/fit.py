@@ -56,7 +56,7 @@ Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter o
 @command("fit", "whyrank fit split --model bper --set factors=50 -o model")
 def fit_command(
     data: Data,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="The model folder to write.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The model folder to write.")],
     model: Annotated[str | None, typer.Option(help="Which model, see `whyrank models`; by default our best.")] = None,
     settings: Settings = None,
     config: Annotated[Path | None, typer.Option(help="A configuration file, as `whyrank tune` writes it.")] = None,
@@ -71,9 +71,6 @@ def fit_command(
     number: Number = 1,
     ray: RayAddress = None,
     store: StoreUrl = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Only say what time, memory and traffic to expect.")] = False,
-    machines: Annotated[int, typer.Option(help="With --plan: how many machines.", min=1)] = 1,
-    cores: Annotated[int | None, typer.Option(help="With --plan: cores of each; by default this machine's.")] = None,
     json: Json = False,
 ) -> None:
     """Fit a model to triplets (of a split folder: to its training part) and save it."""
@@ -84,18 +81,6 @@ def fit_command(
     chosen = make_model(model, settings, config)
     if is_split(data) and rating_range is not None:
         raise ParameterError(f"{data}: is split already; give --rating-range to whyrank split")
-    if plan:
-        from whyrank.lab.ray.plan import plan_fit
-
-        triplets = read_data(data, columns, on_error, number, rating_range, max_expansion, trim, lower)
-        planned = plan_fit(chosen, triplets, machines, cores)
-        if json:
-            print_json(planned.as_dict())
-        else:
-            typer.echo(planned.text())
-        return
-    if output is None:
-        raise ParameterError("-o is missing: the model folder to write")
     check_place(output, MARKER)
     if ray is not None:
         if rating_range is not None or trim or lower:

@@ -14,7 +14,6 @@ from whyrank.cli.app import (
     Lower,
     ModelFolder,
     OnErrorOption,
-    Seed,
     Trim,
     command,
     note,
@@ -58,27 +57,21 @@ def fold_in_command(
         note(f"{number_of(found.known_pairs, 'record')} skipped: the model knows such pairs")
 
 
-@command("export", "whyrank export model -o exported --form faiss")
+@command("export", "whyrank export model -o vectors")
 def export_command(
     model: ModelFolder,
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to write.")],
-    form: Annotated[
-        str, typer.Option(help="parquet (vectors only), faiss, usearch or hnswlib (and an index).")
-    ] = "parquet",
-    n: Annotated[int, typer.Option("-n", help="Length of the lists on which recall is measured.", min=1)] = 10,
-    seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Write keys and queries for a vector index or another system, and measure what an index finds."""
+    """Write keys and queries as Parquet files, for a vector index or another system."""
     from whyrank.explain.export import MARKER, export
     from whyrank.models import load
 
     check_place(output, MARKER)
-    report = export(load(model), output, form, n=n, seed=seed)
+    report = export(load(model), output)
     if json:
         print_json(report.as_dict())
         return
-    found = "" if report.recall is None else f"; the index finds {report.recall:.1%} of the exact top {n}"
-    note(f"{report.explanations:,} keys of width {report.width} -> {output}{found}")
+    note(f"{report.explanations:,} keys of width {report.width} -> {output}")
     if report.bonus:
-        note("this model also adds evidence for what the user and the item are known for; an index cannot know that")
+        note("this model also adds evidence for what the user and the item are known for; vectors do not hold that")

@@ -10,7 +10,6 @@ import polars as pl
 
 from whyrank.data.columns import bad_rows
 from whyrank.data.compressed import EXPANSION
-from whyrank.data.extra import is_extra, read_extra, write_extra
 from whyrank.data.foreign import lowered, read_foreign, trimmed
 from whyrank.data.problems import OnError, Problems, located
 from whyrank.data.ratings import Range, checked_range
@@ -18,6 +17,7 @@ from whyrank.data.split import is_split, read_split
 from whyrank.data.tables import Columns, columns_of, read_table, write_table
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
+from whyrank.plugins import extra_folders, reader_of
 
 COLUMNS = (
     *("user", "item", "explanation", "text", "aspect", "polarity"),
@@ -103,7 +103,8 @@ def write(triplets: Triplets, path: str | Path, form: Literal["auto", "extra", "
     path = Path(path)
     if form == "auto" and path.suffix:
         return write_table(triplets.frame(), path)
-    return write_extra(triplets, path, "text" if form == "extra-text" else "both")
+    folder: Path = extra_folders().write_extra(triplets, path, "text" if form == "extra-text" else "both")
+    return folder
 
 
 class HowToRead(NamedTuple):
@@ -122,8 +123,9 @@ def _read_folder(folder: Path, how: HowToRead, number: int) -> Triplets:
         if how.rating_range is not None:
             raise ParameterError(f"{folder}: is split already; rating_range is for the data that are split")
         return read_split(folder, number).train
-    if is_extra(folder):
-        return read_extra(folder, how.problems, how.rating_range)
+    if reader := reader_of(folder):
+        triplets: Triplets = reader.read_extra(folder, how.problems, how.rating_range)
+        return triplets
     if (folder / "dataset_vC.csv").is_file():  # StaR's, with paraphrases merged
         return _read_file(folder / "dataset_vC.csv", how)
     if (folder / "triplets.parquet").is_file():
@@ -143,7 +145,7 @@ def _read_folder(folder: Path, how: HowToRead, number: int) -> Triplets:
 
 def is_parquet_folder(path: Path) -> bool:
     """Whether a data set is in several files."""
-    known = path.is_dir() and (is_split(path) or is_extra(path) or (path / "triplets.parquet").is_file())
+    known = path.is_dir() and (is_split(path) or reader_of(path) is not None or (path / "triplets.parquet").is_file())
     return path.is_dir() and not known and bool(parquet_files(path))
 
 

@@ -15,13 +15,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.atomic import Marker, json_object, new_folder
-from whyrank.data.extra import is_extra, read_extra, read_index, write_index
+from whyrank.atomic import Marker, json_object, new_file, new_folder
 from whyrank.data.parquet import read_parquet
 from whyrank.data.ratings import ANY, checked_range
 from whyrank.data.tables import UNREADABLE, first_line, inside
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
+from whyrank.plugins import reader_of
 from whyrank.render import html_table
 from whyrank.rng import hash_records, key_of
 
@@ -283,7 +283,7 @@ def write_splits(parts: list[Split], folder: str | Path) -> Path:
         for number, part in enumerate(parts, 1):
             (aside / str(number)).mkdir()
             for name in ("train", "validation", "test"):
-                write_index(aside / str(number) / f"{name}.index", getattr(part, f"{name}_records"))
+                _write_index(aside / str(number) / f"{name}.index", getattr(part, f"{name}_records"))
         document = {
             "format": FORMAT,
             "data": data.digest(),
@@ -321,10 +321,9 @@ def read_split(folder: str | Path, number: int = 1) -> Split:
     folder = Path(folder)
     if is_split(folder):
         return read_splits(folder)[_checked_number(folder, number) - 1]
-    if not is_extra(folder):
-        raise DataError("not a split folder", path=folder, expected="split.json, or an EXTRA folder")
+    data = _extra_data(folder)
     _checked_number(folder, number)
-    return _extra_split(folder, read_extra(folder), number)
+    return _extra_split(folder, data, number)
 
 
 def read_splits(folder: str | Path) -> list[Split]:
@@ -332,7 +331,7 @@ def read_splits(folder: str | Path) -> list[Split]:
     folder = Path(folder)
     numbers = split_numbers(folder)
     if not is_split(folder):
-        data = read_extra(folder)
+        data = _extra_data(folder)
         return [_extra_split(folder, data, number) for number in numbers]
     try:
         document = json.loads((folder / MARKER.file).read_text(encoding="utf-8"))
@@ -373,7 +372,7 @@ def _read_triplets(folder: Path) -> Triplets:
 
 
 def _index(folder: Path, number: int, name: str, records: int) -> Records:
-    return read_index(inside(folder, f"{number}/{name}.index"), records)
+    return _read_index(inside(folder, f"{number}/{name}.index"), records)
 
 
 def _indexed(folder: Path, data: Triplets, number: int, info: SplitInfo) -> Split:
@@ -395,6 +394,35 @@ def _info(document: dict[str, object]) -> SplitInfo:
     if "last" in document:
         info["last"] = int(str(document["last"]))
     return info
+
+
+def _read_index(path: Path, records: int) -> NDArray[np.int64]:
+    """Record numbers separated by white space, each below `records`."""
+    try:
+        numbers = np.array([int(word) for word in path.read_text(encoding="utf-8").split()], np.int64)
+    except (OSError, UnicodeDecodeError, ValueError, OverflowError) as error:
+        raise DataError(f"not an index file: {first_line(error)}", path=path, expected="record numbers") from error
+    if len(numbers) and (numbers.min() < 0 or numbers.max() >= records):
+        bad = int(numbers[(numbers < 0) | (numbers >= records)][0])
+        raise DataError(f"record {bad} does not exist", path=path, expected=f"numbers from 0 to {records - 1}")
+    if len(np.unique(numbers)) != len(numbers):
+        raise DataError("a record is listed twice", path=path)
+    return numbers
+
+
+def _write_index(path: Path, numbers: NDArray[np.integer]) -> None:
+    """Write record numbers as `_read_index` reads them."""
+    with new_file(path) as aside:
+        aside.write_text(" ".join(map(str, numbers.tolist())), encoding="utf-8")
+
+
+def _extra_data(folder: Path) -> Triplets:
+    """Read the records of an EXTRA folder, to which its index files refer."""
+    reader = reader_of(folder)
+    if reader is None:
+        raise DataError("not a split folder", path=folder, expected="split.json, or an EXTRA folder")
+    data: Triplets = reader.read_extra(folder)
+    return data
 
 
 def _extra_split(folder: Path, data: Triplets, number: int) -> Split:

@@ -1,4 +1,4 @@
-"""The EXTRA folder: records with explanation ids, in pickled or in text form, and numbered folders of index files."""
+"""The EXTRA folder: records with explanation ids, in pickled or in text form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.atomic import Marker, new_file, new_folder
+from whyrank.atomic import Marker, new_folder
 from whyrank.data.problems import Problems
 from whyrank.data.ratings import Range
 from whyrank.data.tables import first_line
@@ -22,10 +22,6 @@ from whyrank.errors import ArtifactError, DataError
 RECORD = {"user": pl.String, "item": pl.String, "rating": pl.String, "time": pl.String}
 TEXTS = {"explanation": pl.String, "text": pl.String}
 LISTS = {"explanations": pl.List(pl.String), "sentences": pl.List(pl.String)}
-
-
-def is_extra(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in ("IDs.pickle", "IDs.txt"))
 
 
 def _holds_records(folder: Path) -> bool:
@@ -81,25 +77,6 @@ def write_extra(triplets: Triplets, folder: str | Path, form: Literal["pickle", 
             lines = "".join(f"{number}::{text}\n" for number, text in enumerate(cleaned))
             (aside / "id2exp.txt").write_text(lines, encoding="utf-8")
     return folder
-
-
-def read_index(path: Path, records: int) -> NDArray[np.int64]:
-    """Record numbers separated by white space, each below `records`."""
-    try:
-        numbers = np.array([int(word) for word in path.read_text(encoding="utf-8").split()], np.int64)
-    except (OSError, UnicodeDecodeError, ValueError, OverflowError) as error:
-        raise DataError(f"not an index file: {first_line(error)}", path=path, expected="record numbers") from error
-    if len(numbers) and (numbers.min() < 0 or numbers.max() >= records):
-        bad = int(numbers[(numbers < 0) | (numbers >= records)][0])
-        raise DataError(f"record {bad} does not exist", path=path, expected=f"numbers from 0 to {records - 1}")
-    if len(np.unique(numbers)) != len(numbers):
-        raise DataError("a record is listed twice", path=path)
-    return numbers
-
-
-def write_index(path: Path, numbers: NDArray[np.integer]) -> None:
-    with new_file(path) as aside:
-        aside.write_text(" ".join(map(str, numbers.tolist())), encoding="utf-8")
 
 
 # What a pickle may ask for: lists, dicts, tuples, texts and numbers; nothing that would import or call something.
