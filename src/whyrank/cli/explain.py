@@ -71,7 +71,7 @@ def explain_command(
 ) -> None:
     """Show the best reasons for a pair, or write the reasons for millions of pairs to a file."""
     from whyrank.data.names import read_titles
-    from whyrank.explain.sentences import Templates
+    from whyrank.wording.templates import Templates
     from whyrank.models import load
 
     if pairs is not None and output is not None and user is None and item is None:
@@ -155,7 +155,7 @@ def recommend_command(
     """Recommend items with reasons, to one user or to all of them, for models that rank items."""
     from whyrank.data.names import read_titles
     from whyrank.explain.recommend import best_items
-    from whyrank.explain.sentences import Templates
+    from whyrank.wording.templates import Templates
     from whyrank.models import load
 
     how_many = 3 if reasons is None else reasons

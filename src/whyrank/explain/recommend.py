@@ -30,7 +30,7 @@ from whyrank.explain.rank import (
 )
 from whyrank.explain.reasons import Reason, reasons
 from whyrank.explain.result import explained
-from whyrank.explain.sentences import Templates
+from whyrank.wording.templates import Templates
 from whyrank.explain.topics import groups_of
 from whyrank.index._backing import first_of_aspects
 from whyrank.index.form import Floats, Numbers, bonus_of, given_mu
