@@ -26,9 +26,7 @@ if TYPE_CHECKING:
         WhyrankError,
     )
     from whyrank.evaluation import compare, evaluate
-    from whyrank.wording.claims import claims, supported
     from whyrank.explain.options import ItemGoals, Options
-    from whyrank.wording.templates import Templates
     from whyrank.lab.simulate import simulate, simulate_people, simulate_reviews
     from whyrank.mining import MiningRules, mine
     from whyrank.models import (
@@ -56,6 +54,8 @@ if TYPE_CHECKING:
         load,
     )
     from whyrank.training import Run
+    from whyrank.wording.claims import claims, supported
+    from whyrank.wording.templates import Templates
 
 _HOMES = {
     "whyrank.data": "Split Triplets Vocabulary read read_split read_splits splits write",

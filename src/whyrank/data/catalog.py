@@ -155,7 +155,7 @@ class Catalog:
 
     @made_once
     def details(self) -> Details:
-        """For each entry of item x explanation with plain praise or blame: what people say most about the same aspect."""
+        """Find what people say most about the aspect of plain praise or blame."""
         if self.general is None:
             return Details(np.empty(0, np.int32), np.empty(0, np.int32))
         said, supporting = self.item_explanations, self.people.supporting
@@ -443,9 +443,8 @@ class Catalog:
             explanations["aspect"] = self._aspect_names()
         if self.polarity is not None:
             explanations["polarity"] = pl.Series(self.polarity, dtype=pl.Int8)
-        for name, values in (("sense", self.senses), ("opposite", self.opposite_senses)):
-            if values is not None:
-                explanations[name] = values
+        names = {"sense": self.senses, "opposite": self.opposite_senses}
+        explanations |= {name: values for name, values in names.items() if values is not None}
         tables = {
             "users": pl.DataFrame({"id": self.users.ids}),
             "items": pl.DataFrame({"id": self.items.ids}),

@@ -84,11 +84,11 @@ class People:
     """Counts of different people. What belongs to an entry of the relation item x explanation has its order.
 
     `supporting` counts who says an explanation about an item and never the opposite, `mixed` who says both, and
-    `opposing` (item x position) who says the opposite of a position and never the position itself. `item_aspects` counts
-    who mentions an aspect of an item; `praising` and `blaming`, in the order of its entries, who has something good or
-    bad to say about it. `user_aspects` counts the items of which a user mentions an aspect. `latest` is when an explanation was last said
-    about an item (empty: no times are known). The quotes of entry k are the rows quote_starts[k] to
-    quote_starts[k + 1] of `quotes`.
+    `opposing` (item x position) who says the opposite of a position and never the position itself. `item_aspects`
+    counts who mentions an aspect of an item; `praising` and `blaming`, in the order of its entries, who has something
+    good or bad to say about it. `user_aspects` counts the items of which a user mentions an aspect. `latest` is when an
+    explanation was last said about an item (empty: no times are known). The quotes of entry k are the rows
+    quote_starts[k] to quote_starts[k + 1] of `quotes`.
     """
 
     supporting: Ints
@@ -268,7 +268,7 @@ def _people(entry: Longs, user: Ints, entries: int, users: int) -> Ints:
 
 
 def _opposing(said: Said, opposites: CSR, items: int, users: int) -> tuple[CSR, NDArray[np.bool_]]:
-    """Count who says the opposite of a position of an item and never the position; and mark triplets of who says both."""
+    """Count who says the opposite of a position and never the position itself; mark triplets of those who say both."""
     placed = np.flatnonzero(said.position >= 0)
     rows = opposites.take(said.position[placed])
     sizes = rows.sizes()
@@ -375,4 +375,3 @@ def _summed(moved: list[Longs], counts: tuple[Ints, Ints], size: int) -> Ints:
 
 def _width(relation: CSR) -> int:
     return int(relation.indices.max(initial=0)) + 1
-

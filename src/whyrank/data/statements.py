@@ -1,4 +1,4 @@
-"""Statements: explanations with one aspect, one sense of an opinion and one polarity, and which of them are opposites."""
+"""Statements: explanations with one aspect, one sense of an opinion and one polarity; which of them are opposites."""
 
 from __future__ import annotations
 

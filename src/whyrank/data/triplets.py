@@ -50,7 +50,7 @@ class Triplets:
     aspects: pl.Series | None = None  # one per explanation: what it is about, null where unknown
     polarity: NDArray[np.int8] | None = None  # one per explanation: -1 blames, 0 is neutral or unknown, 1 praises
     senses: pl.Series | None = None  # one per explanation: what it says about its aspect, null where unknown
-    opposites: pl.Series | None = None  # one per explanation: the sense that says the opposite, null where there is none
+    opposites: pl.Series | None = None  # one per explanation: the sense that says the opposite, null if there is none
     sources: pl.Series | None = None  # one per triplet: the review that the sentence is from, null where unknown
     rating_range: Range | None = None  # the scale of ratings, where it was named; otherwise it is recognised from them
 

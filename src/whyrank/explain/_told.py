@@ -20,8 +20,9 @@ def familiar_and_detailed(
 ) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
     """For each reason whether its user knows the aspect (1: mentioned it, 2: does so often), and the detail to tell.
 
-    `often` says from how many items on a user mentions an aspect often. `details` are explanations by entry (empty: none); -1 is nothing to tell. Reasons of one list are together, ranks
-    rising; a list tells each sense once, as a reason or as a detail.
+    `often` says from how many items on a user mentions an aspect often. `details` are explanations by entry (empty:
+    none); -1 is nothing to tell. Reasons of one list are together, ranks rising; a list tells each sense once, as a
+    reason or as a detail.
     """
     familiar, detailed = np.zeros(len(rank), np.int8), np.full(len(rank), -1, np.int32)
     start = 0

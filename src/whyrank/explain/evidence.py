@@ -88,7 +88,11 @@ class Evidence:
         ['12 say so', '2 say the opposite']
         """
         sides = Evidence.declared()[:3]
-        return [f"{getattr(self, side.name):,} {side.label}" for side in sides if getattr(self, side.name) or side is sides[0]]
+        return [
+            f"{getattr(self, side.name):,} {side.label}"
+            for side in sides
+            if getattr(self, side.name) or side is sides[0]
+        ]
 
     def as_dict(self) -> dict[str, int | None]:
         """All counts by name."""
@@ -193,6 +197,11 @@ def evidence(
 
 
 @kernel
+def _people(relation: CSR, row: int, column: int) -> int:
+    return count_at(relation.indptr, relation.indices, relation.counts, row, column)
+
+
+@kernel
 def _count(
     users: Numbers,
     items: Numbers,
@@ -219,14 +228,14 @@ def _count(
                 if len(known.times) and known.times[entry] != 0:
                     count.latest = known.times[entry]
             if position >= 0:
-                count.opposing = count_at(*known.opposing, item, position)
+                count.opposing = _people(known.opposing, item, position)
             place = place_of(known.aspects.indptr, known.aspects.indices, item, aspect) if aspect >= 0 else -1
             if place >= 0:
                 count.mentions = known.aspects.counts[place]
                 count.praise, count.complaints = known.praising[place], known.blaming[place]
         if user >= 0:
-            count.user_says = min(count_at(*known.by_user, user, e), known.items_by_user[user])
-            count.user_mentions = count_at(*known.aspects_by_user, user, aspect) if aspect >= 0 else 0
+            count.user_says = min(_people(known.by_user, user, e), known.items_by_user[user])
+            count.user_mentions = _people(known.aspects_by_user, user, aspect) if aspect >= 0 else 0
 
 
 def similar_items(catalog: Catalog, items: Numbers) -> Numbers:

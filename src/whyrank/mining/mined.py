@@ -25,8 +25,10 @@ FORMAT = 1
 TABLES = ("triplets.parquet", "wordings.parquet", "explanations.parquet")
 OF_WORDINGS = {"explanation": pl.String(), "text": pl.String(), "normalized": pl.String()}
 OF_CLAUSES = {"id": pl.String(), "text": pl.String()}
-OF_STATEMENTS = {**OF_CLAUSES, "aspect": pl.String(), "sense": pl.String(), "opposite": pl.String()}
-OF_STATEMENTS |= {"polarity": pl.Int8()}
+OF_STATEMENTS = {
+    **OF_CLAUSES,
+    **{"aspect": pl.String(), "sense": pl.String(), "polarity": pl.Int8(), "opposite": pl.String()},
+}
 KEYS = "reviews.parquet"  # which reviews were read, so that none counts twice; folders of clauses have none
 
 

@@ -227,7 +227,7 @@ class InArm(BaseModel):
 EvidenceOut: type[BaseModel] = create_model(
     "EvidenceOut",
     __doc__=Evidence.__doc__,
-    **{each.name: (each.type, Field(description=each.help)) for each in Evidence.declared()},
+    **{each.name: (each.type, Field(description=each.help)) for each in Evidence.declared()},  # type: ignore[call-overload]
 )
 
 
