@@ -17,19 +17,38 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.people import CUT
 from whyrank.data.split import read_split
+from whyrank.data.statements import positions
 from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ArtifactError, DataError
 from whyrank.models import COUNTS, POP, load
 
-POOL = {
-    "bed|comfortable|+": ("comfortable bed", "bed", 1),
-    "bed|hard|-": ("hard bed", "bed", -1),
-    "bed|large|0": ("large bed", "bed", 0),
-    "staff|friendly|+": ("friendly staff", "staff", 1),
-    "wall|thin|-": ("thin walls", "wall", -1),
-    "nice|": ("nice", None, 1),
+POOL: dict[str, tuple[str, str | None, int, str | None, str | None]] = {
+    "bed|soft|+": ("soft bed", "bed", 1, "soft", "hard"),
+    "bed|hard|-": ("hard bed", "bed", -1, "hard", None),
+    "bed|large|0": ("large bed", "bed", 0, "large", "small"),
+    "staff|friendly|+": ("friendly staff", "staff", 1, "friendly", None),
+    "staff|friendly|-": ("too friendly staff", "staff", -1, "friendly", None),
+    "wall-": ("thin walls", "wall", -1, None, None),
+    "wall+": ("thick walls", "wall", 1, None, None),
+    "it|fun|+": ("fun", "it", 1, None, None),
+    "it|long|-": ("long", "it", -1, None, None),
+    "nice|": ("nice", None, 1, None, None),
 }
+
+
+def position(each: str) -> tuple[object, ...]:
+    _, aspect, sign, sense, _ = POOL[each]
+    return (each,) if aspect is None or (aspect == "it" and sense is None) else (aspect, sense, sign)
+
+
+def are_opposites(one: str, other: str) -> bool:
+    (_, aspect, sign, sense, opposite), (_, of_other, other_sign, other_sense, other_opposite) = POOL[one], POOL[other]
+    if aspect is None or aspect != of_other or len(position(one)) == 1:
+        return False
+    named = sense is not None and other_sense is not None and (opposite == other_sense or other_opposite == sense)
+    return named or (sense == other_sense and sign * other_sign == -1)
+
 Row = tuple[str, str, str, int, str | None]
 ROWS = st.lists(
     st.tuples(
@@ -49,12 +68,10 @@ def table(rows: list[Row], *, record: bool = False) -> pl.DataFrame:
         (user, item, each, *POOL[each], time * 1000, sentence, None if sentence is None else f"r{time}")
         for user, item, each, time, sentence in rows
     ]
-    columns = ["user", "item", "explanation", "text", "aspect", "polarity", "time", "sentence", "source"]
-    frame = pl.DataFrame(
-        made,
-        schema=dict(zip(columns, [pl.String] * 5 + [pl.Int64] * 2 + [pl.String] * 2, strict=True)),
-        orient="row",
-    )
+    names = ["user", "item", "explanation", "text", "aspect"]
+    schema: dict[str, type[pl.DataType]] = dict.fromkeys(names, pl.String) | {"polarity": pl.Int64}
+    schema |= {"sense": pl.String, "opposite": pl.String, "time": pl.Int64, "sentence": pl.String, "source": pl.String}
+    frame = pl.DataFrame(made, schema=schema, orient="row")
     return frame.with_row_index("record") if record else frame
 
 
@@ -77,8 +94,10 @@ def test_columns_of_explanations_and_triplets_survive_every_form(tmp_path: Path)
     data = Triplets.from_frame(table(some_rows(60, 0)))
     assert data.aspects is not None
     assert data.polarity is not None
-    assert data.aspects.to_list() == [POOL[each][1] for each in data.explanations.ids]
-    assert data.polarity.tolist() == [POOL[each][2] for each in data.explanations.ids]
+    assert data.senses is not None
+    assert data.opposites is not None
+    columns = (data.aspects.to_list(), data.polarity.tolist(), data.senses.to_list(), data.opposites.to_list())
+    assert list(zip(*columns, strict=True)) == [POOL[each][1:] for each in data.explanations.ids]
     for name in ("d.parquet", "d.csv", "d.jsonl", "d.tsv.gz"):
         back = wr.read(data.write(tmp_path / name))
         assert back.digest() == data.digest()
@@ -104,6 +123,8 @@ def test_what_belongs_to_triplets_and_explanations_goes_with_them() -> None:
         explanations=Vocabulary(other.explanations.ids.reverse(), "explanation"),
         aspects=other.aspects.reverse(),
         polarity=other.polarity[::-1],
+        senses=None if other.senses is None else other.senses.reverse(),
+        opposites=None if other.opposites is None else other.opposites.reverse(),
         texts=other.texts.reverse(),
     )
     columns = ["user", "item", "explanation"]
@@ -119,10 +140,10 @@ def test_a_polarity_that_is_none_skips_its_row_if_asked_to(tmp_path: Path) -> No
     assert wr.read(tmp_path / "t.csv", on_error="skip").frame()["polarity"].to_list() == [1, 0]
 
 
-def test_the_digest_depends_on_aspects_and_polarity_but_not_on_their_absence() -> None:
+def test_the_digest_depends_on_aspects_senses_and_polarity_but_not_on_their_absence() -> None:
     frame = table(some_rows(30, 1))
-    digests = {Triplets.from_frame(frame.drop(names)).digest() for names in (["aspect"], ["polarity"], [], "sentence")}
-    assert len(digests) == 3
+    digests = {Triplets.from_frame(frame.drop(names)).digest() for names in (["aspect"], ["polarity"], ["sense"], ["opposite"], [], "sentence")}
+    assert len(digests) == 5
 
 
 @pytest.mark.parametrize("polarity", ["good", "0.5", "2"])
@@ -143,18 +164,28 @@ def check(catalog: Catalog, rows: list[Row]) -> None:
     """A catalog's counts of people against sets."""
     people, said, users = catalog.people, catalog.item_explanations, catalog.users.ids.to_list()
     items, pool, aspects = (v.ids.to_list() for v in (catalog.items, catalog.explanations, catalog.aspects))
-    supporting, latest = defaultdict(set), defaultdict(int)
+    saying, latest = defaultdict(set), defaultdict(int)
     mention, praise, blame, of_user = defaultdict(set), defaultdict(set), defaultdict(set), defaultdict(set)
     for user, item, each, time, _ in rows:
-        _, aspect, sign = POOL[each]
-        supporting[item, each].add(user)
+        _, aspect, sign, *_ = POOL[each]
+        saying[item, each].add(user)
         latest[item, each] = max(latest[item, each], time * 1000)
         if aspect is not None:
             mention[item, aspect].add(user)
             of_user[user, aspect].add(item)
             if sign:
                 (praise if sign > 0 else blame)[item, aspect].add(user)
-    assert entries(said, items, pool, people.supporting) == {key: len(who) for key, who in supporting.items()}
+    against: dict[tuple[str, str], set[str]] = {}
+    for item, each in saying:
+        others = {e: who for (about, e), who in saying.items() if about == item}
+        against[item, each] = set().union(*(who for e, who in others.items() if are_opposites(each, e)))
+        same = set().union(*(who for e, who in others.items() if position(e) == position(each)))
+        against[item, f"only {each}"] = against[item, each] - same
+    mixed = {key: len(who & against[key]) for key, who in saying.items()}
+    assert entries(said, items, pool, people.mixed) == mixed
+    assert entries(said, items, pool, people.supporting) == {k: len(who) - mixed[k] for k, who in saying.items()}
+    opposing = {(item, each): len(against[item, f"only {each}"]) for item, each in saying}
+    assert entries(said, items, pool, catalog.opposing) == opposing
     assert entries(said, items, pool, people.latest) == latest
     assert entries(people.item_aspects, items, aspects, people.item_aspects.counts) == {
         key: len(who) for key, who in mention.items()
@@ -192,6 +223,32 @@ def one_time_per_record(rows: list[Row]) -> list[Row]:
         time[user, item] = max(time[user, item], when)
         first.setdefault((user, item, each), sentence)
     return [(u, i, e, time[u, i], s) for (u, i, e), s in first.items()]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "opposites"),
+    [
+        ("bed quiet noisy +", "bed noisy quiet -", True),
+        ("bed quiet noisy +", "bed quiet noisy -", True),  # the same sense, the other polarity
+        ("bed soft hard -", "bed hard . -", True),  # two complaints that contradict each other
+        ("bed great bad +", "bed hard soft -", False),  # another complaint about the bed
+        ("bed quiet noisy +", "room noisy quiet -", False),  # another aspect
+        ("bed quiet noisy +", "bed quiet noisy 0", False),
+        ("bed quiet noisy +", "bed too-quiet quiet -", True),
+        ("bed . . +", "bed . . -", True),  # no senses: praise and blame of one aspect
+        ("bed . . +", "bed noisy quiet -", False),
+        ("it . . +", "it . . -", False),  # of the item itself that says nothing
+        (". quiet noisy +", ". noisy quiet -", False),
+    ],
+)
+def test_opposites_say_the_opposite_about_the_same_aspect(one: str, other: str, opposites: bool) -> None:
+    aspect, sense, opposite = (
+        pl.Series([None if each.split()[k] == "." else each.split()[k] for each in (one, other)], dtype=pl.String)
+        for k in range(3)
+    )
+    sign = np.array([{"+": 1, "-": -1, "0": 0}[each.split()[3]] for each in (one, other)], np.int8)
+    found = positions(aspect, sign, sense, opposite)
+    assert [found.opposites.row(k).tolist() for k in (0, 1)] == ([[1], [0]] if opposites else [[], []])
 
 
 @given(ROWS)

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
         WhyrankError,
     )
     from whyrank.evaluation import compare, evaluate
-    from whyrank.explain.claims import claims, supported
     from whyrank.explain.options import ItemGoals, Options
-    from whyrank.explain.sentences import Templates
     from whyrank.lab.simulate import simulate, simulate_people, simulate_reviews
     from whyrank.mining import MiningRules, mine
     from whyrank.models import (
@@ -56,6 +54,8 @@ if TYPE_CHECKING:
         load,
     )
     from whyrank.training import Run
+    from whyrank.wording.claims import claims, supported
+    from whyrank.wording.templates import Templates
 
 _HOMES = {
     "whyrank.data": "Split Triplets Vocabulary read read_split read_splits splits write",
@@ -66,9 +66,9 @@ _HOMES = {
     "whyrank.mining": "MiningRules mine",
     "whyrank.models": "BPER BPERJ BPERPlus BPR CD CDJ COUNTS ExpGCN ITEMPOP MODELS Model PITF PITFJ POP Profile "
     "ProfileJ RAND RICF RUCF SHARE USERPOP load",
-    "whyrank.explain.claims": "claims supported",
+    "whyrank.wording.claims": "claims supported",
     "whyrank.explain.options": "ItemGoals Options",
-    "whyrank.explain.sentences": "Templates",
+    "whyrank.wording.templates": "Templates",
     "whyrank.lab.simulate": "simulate simulate_people simulate_reviews",
     "whyrank.training": "Run",
 }

@@ -18,7 +18,7 @@ def shown_in_bulk(titles: Path | None, templates: Path | None, quotes: bool, sen
     """What files of reasons have beyond ids, scores and evidence."""
     from whyrank.data.names import read_named
     from whyrank.explain.bulk import BulkColumns
-    from whyrank.explain.sentences import Templates
+    from whyrank.wording.templates import Templates
 
     return BulkColumns(sentences, quotes, read_named(titles, "item", "title"), Templates.read(templates))
 

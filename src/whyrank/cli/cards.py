@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from whyrank.cli.app import safe
+from whyrank.explain.evidence import Evidence
 from whyrank.render import FittingTable
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 WIDTH = 80
 GLUE = "\ue000"  # a blank where no line ends
 QUOTE = 140  # characters that are shown of a quote
-CAPTION = "The parts add up to the score. Counts are records: about this item, about similar ones, by this user."
+CAPTION = "The parts add up to the score."
 
 
 def card(title: str, reasons: list[Reason], *, quotes: bool = True) -> Iterator[str]:
@@ -33,11 +34,8 @@ def card(title: str, reasons: list[Reason], *, quotes: bool = True) -> Iterator[
 
 
 def counted(reason: Reason) -> str:
-    """Who says what: clear sound: 12 for, 2 against. Who supports a complaint is against the item."""
-    said = reason.evidence
-    sides = ("against", "for") if (reason.polarity or 0) < 0 else ("for", "against")
-    other = f", {said.opposing:,} {sides[1]}" if said.opposing else ""
-    return f"{reason.text}: {said.supporting:,} {sides[0]}{other}"
+    """Who says what: clear sound: 12 say so, 2 say the opposite."""
+    return f"{reason.text}: {', '.join(reason.evidence.shown())}"
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:
@@ -50,12 +48,13 @@ def score_table(title: str, reasons: list[Reason], options: Options | None = Non
     parts = list(reasons[0].parts) if reasons else []
     rest = "boost" if options is not None and (options.boosts or options.specificity) else "evidence"
     names = [{"bonus": rest, "popularity": "popular"}.get(part, part) for part in parts]
-    counts = ["about item", "about similar", "by user"]
+    shown = [each for each in Evidence.declared() if each.name in ("supporting", "similar_items", "user_says")]
+    counts = [each.label for each in shown]
     rows = [
         [
             *(reason.text, f"{reason.score:.2f}"),
             *(f"{reason.parts.get(part, 0.0):.2f}" for part in parts),
-            *map(str, (reason.evidence.item, reason.evidence.similar_items, reason.evidence.user)),
+            *(str(getattr(reason.evidence, each.name)) for each in shown),
         ]
         for reason in reasons
     ]

@@ -151,9 +151,9 @@ def _report(
                 f"{reason.score:.2f}",
                 str(reason.evidence.supporting),
                 str(reason.evidence.opposing),
-                str(reason.evidence.user),
+                str(reason.evidence.user_says),
             ]
             for reason in model.explain(user, item, 5, **SHOWN)
         ]
-        report.table(["because", "score", "people for it", "against it", "said by this user"], rows)
+        report.table(["because", "score", "people who say so", "the opposite", "this user, of items"], rows)
     return report.write(output)

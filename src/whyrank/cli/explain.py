@@ -71,8 +71,8 @@ def explain_command(
 ) -> None:
     """Show the best reasons for a pair, or write the reasons for millions of pairs to a file."""
     from whyrank.data.names import read_titles
-    from whyrank.explain.sentences import Templates
     from whyrank.models import load
+    from whyrank.wording.templates import Templates
 
     if pairs is not None and output is not None and user is None and item is None:
         if scores:
@@ -155,8 +155,8 @@ def recommend_command(
     """Recommend items with reasons, to one user or to all of them, for models that rank items."""
     from whyrank.data.names import read_titles
     from whyrank.explain.recommend import best_items
-    from whyrank.explain.sentences import Templates
     from whyrank.models import load
+    from whyrank.wording.templates import Templates
 
     how_many = 3 if reasons is None else reasons
     if users is not None and output is not None and user is None:

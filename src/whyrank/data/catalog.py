@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -11,9 +12,9 @@ from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR, checked_array, checked_csr
 from whyrank.data.once import made_once
-from whyrank.data.people import People, Said, end_of
+from whyrank.data.people import People, Said, end_of, places
 from whyrank.data.ratings import Range
-from whyrank.data.statements import is_general
+from whyrank.data.statements import GENERAL, Positions, positions
 from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import Vocabulary
 
@@ -22,6 +23,13 @@ SPOKEN_OF = 4  # people from whom on an item is compared with others
 STEADY = 10.0  # imaginary people at the average of all items
 DETAIL = 0.05  # of those who praise an aspect, how many must say something specific for it to be told
 RELATIONS = ("user_explanations", "item_explanations", "user_items")
+
+
+class Details(NamedTuple):
+    """What may be told beside plain praise or blame, by entry of item x explanation; empty where nothing is plain."""
+
+    explanation: NDArray[np.int32]  # -1: none that enough people say
+    people: NDArray[np.int32]  # who say it about the item
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +48,8 @@ class Catalog:
     aspects: Vocabulary  # names of what explanations are about; empty where nothing is known of it
     aspect: NDArray[np.int32]  # of each explanation, -1 where unknown
     polarity: NDArray[np.int8] | None  # of each explanation, as its source has it; None: see `sentiment`
+    senses: pl.Series | None  # what each explanation says about its aspect, null where unknown
+    opposite_senses: pl.Series | None  # the sense that says the opposite, null where there is none
     people: People
     rating_range: Range | None = field(default=None, kw_only=True)  # the scale of ratings, where it was named
     user_times: NDArray[np.int64] | None = field(default=None, kw_only=True)  # see `Triplets.user_times`
@@ -49,9 +59,9 @@ class Catalog:
         """The catalog of training data; without quotes it is made sooner, for models that are still learning."""
         aspects, aspect = _aspects(train.aspects, len(train.explanations))
         sign = np.zeros(len(aspect), np.int8) if train.polarity is None else train.polarity
-        said = Said.of(train, train.user, train.item, train.explanation, aspect, sign)
+        found = _positions(aspects, aspect, sign, train.senses, train.opposites)
+        said = Said.of(train, (train.user, train.item, train.explanation), aspect, sign, found.of)
         said = said if quotes else said._replace(sentence=None, source=None)
-        sizes = (len(train.users), len(train.explanations), len(aspects))
         return cls(
             users=train.users,
             items=train.items,
@@ -65,7 +75,9 @@ class Catalog:
             aspects=aspects,
             aspect=aspect,
             polarity=train.polarity,
-            people=People.of(said, train.item_explanations, *sizes),
+            senses=train.senses,
+            opposite_senses=train.opposites,
+            people=People.of(said, train.item_explanations, found.opposites, len(train.users), len(aspects)),
             rating_range=train.rating_range,
             user_times=train.user_times,
         )
@@ -130,19 +142,22 @@ class Catalog:
     @made_once
     def general(self) -> NDArray[np.bool_] | None:
         """Explanations that praise or blame an aspect without saying why, such as great food; None: none does."""
-        known = zip(self.ids_listed, self.aspect.tolist(), self.signs.tolist(), strict=True)
-        names = self.aspects_listed
-        found = np.array([a >= 0 and is_general(each, str(names[a]), sign) for each, a, sign in known], np.bool_)
+        if self.senses is None:
+            return None
+        found = (self.aspect >= 0) & self.senses.is_in(GENERAL).fill_null(False).to_numpy()
         return found if found.any() else None
 
     @made_once
-    def details(self) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
-        """For each entry of item x explanation with plain praise or blame: what people say most about the same aspect.
+    def position(self) -> NDArray[np.int32]:
+        """What each explanation says, whatever its words, as `people.opposing` counts it; -1 where unknown."""
+        sign = np.zeros(len(self.aspect), np.int8) if self.polarity is None else self.polarity
+        return _positions(self.aspects, self.aspect, sign, self.senses, self.opposite_senses).of
 
-        The explanation (-1: none that enough people say) and how many say it about the item; None: nothing is plain.
-        """
+    @made_once
+    def details(self) -> Details:
+        """Find what people say most about the aspect of plain praise or blame."""
         if self.general is None:
-            return None
+            return Details(np.empty(0, np.int32), np.empty(0, np.int32))
         said, supporting = self.item_explanations, self.people.supporting
         explanation, plain = said.indices, self.general[said.indices]
         about = said.rows_of_entries().astype(np.int64) * (len(self.aspects) + 1) + self.aspect[explanation] + 1
@@ -154,7 +169,18 @@ class Catalog:
         enough = supporting[first] >= np.maximum(2, DETAIL * supporting)
         enough &= supporting[first] <= supporting  # "praised by 14 people; 21 call them" is no detail of it
         fit = plain & ~plain[first] & enough
-        return np.where(fit, explanation[first], -1).astype(np.int32), np.where(fit, supporting[first], 0)
+        return Details(np.where(fit, explanation[first], -1).astype(np.int32), np.where(fit, supporting[first], 0))
+
+    @made_once
+    def opposing(self) -> NDArray[np.int32]:
+        """For each entry of item x explanation how many people say the opposite of it about the item."""
+        said, there = self.item_explanations, self.people.opposing
+        item, position = said.rows_of_entries(), self.position[said.indices]
+        known = position >= 0
+        known[known] = there.holds(item[known], position[known])
+        counts = np.zeros(len(position), np.int32)
+        counts[known] = there.counts[places(there, item[known], position[known], len(self.explanations))]
+        return counts
 
     @made_once
     def standing(self) -> NDArray[np.float32]:
@@ -169,17 +195,17 @@ class Catalog:
         if not len(self.aspects) or known.sum() < COMPARED:
             return standing
         item = said.rows_of_entries()
-        places = np.flatnonzero(known[item])
-        said_by, base = self.people.supporting[places], self.popularity / max(int(people.sum()), 1)
-        explanation = said.indices[places]
-        share = (said_by + STEADY * base[explanation]) / (people[item[places]] + STEADY)
-        order = np.lexsort((places, -share, explanation))
+        entries = np.flatnonzero(known[item])
+        said_by, base = self.people.supporting[entries], self.popularity / max(int(people.sum()), 1)
+        explanation = said.indices[entries]
+        share = (said_by + STEADY * base[explanation]) / (people[item[entries]] + STEADY)
+        order = np.lexsort((entries, -share, explanation))
         first = np.searchsorted(explanation[order], explanation[order])
         fresh = np.ones(len(order), np.bool_)  # equal shares stand where the last of them stands
         fresh[:-1] = (np.diff(explanation[order]) != 0) | (np.diff(share[order]) != 0)
         last = np.flatnonzero(fresh)
         place = last[np.searchsorted(last, np.arange(len(order)))]
-        standing[places[order]] = (place - first) / known.sum()
+        standing[entries[order]] = (place - first) / known.sum()
         return standing
 
     @made_once
@@ -209,15 +235,21 @@ class Catalog:
         return list(zip(self.ids_listed, self.texts_listed, aspects, self.signs.tolist(), strict=True))
 
     def table(self) -> pl.DataFrame:
-        """One row per explanation: id, text, popularity, sentiment."""
+        """One row per explanation: id, text, popularity, sentiment, aspect."""
         return pl.DataFrame(
             {
                 "id": self.explanations.ids,
                 "text": self.text_of(np.arange(len(self.explanations))),
                 "popularity": self.popularity,
                 "sentiment": self.sentiment,
+                "aspect": self._aspect_names(),
             }
         )
+
+    def _aspect_names(self) -> pl.Series:
+        """The name of each explanation's aspect."""
+        names = pl.Series(self.aspects_listed, dtype=pl.String)
+        return names.gather(self.aspect % len(names)).alias("aspect")
 
     def grown(self, new: Triplets, *, explanations: bool = False) -> Catalog:
         """This catalog with further triplets; known ids keep their numbers, new ones come behind.
@@ -244,12 +276,20 @@ class Catalog:
         rating[moved] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
         item_explanations = _merged(self.item_explanations, item, said, len(items), len(pool))
         aspects, aspect, polarity = self._grown_aspects(new, pool)
+        senses, opposites = (
+            self._grown_names(*columns, new, pool)
+            for columns in ((self.senses, new.senses), (self.opposite_senses, new.opposites))
+        )
         sign = np.zeros(len(pool), np.int8) if polarity is None else polarity
-        told = Said.of(new, user, item, said, aspect, sign)
+        found = _positions(aspects, aspect, sign, senses, opposites)
+        told = Said.of(new, (user, item, said), aspect, sign, found.of)
         known_pair = ~fresh_pair[new.record_explanations.rows_of_entries()]
-        told = told._replace(aspect=np.where(known_pair, np.int32(-1), told.aspect))  # of an aspect they may be counted
+        nothing = np.int32(-1)  # people who were counted before may say the same of an aspect, or the opposite
+        told = told._replace(
+            aspect=np.where(known_pair, nothing, told.aspect), position=np.where(known_pair, nothing, told.position)
+        )
         added = CSR.from_pairs(told.item, told.explanation, len(items), len(pool))
-        people = People.of(told, added, len(users), len(pool), len(aspects))
+        people = People.of(told, added, found.opposites, len(users), len(aspects))
         return Catalog(
             users=users,
             items=items,
@@ -263,7 +303,11 @@ class Catalog:
             aspects=aspects,
             aspect=aspect,
             polarity=polarity,
-            people=self.people.grown(people, self.item_explanations, added, item_explanations, len(users), len(pool)),
+            senses=senses,
+            opposite_senses=opposites,
+            people=self.people.grown(
+                *(people, self.item_explanations, added, item_explanations, len(users), found, len(self.explanations))
+            ),
             rating_range=self.rating_range,
             user_times=self._grown_times(new, user, said),
         )
@@ -295,6 +339,8 @@ class Catalog:
             mean_rating=np.pad(self.mean_rating, (0, new), constant_values=np.nan),
             aspect=np.pad(self.aspect, (0, new), constant_values=-1),
             polarity=None if self.polarity is None else np.pad(self.polarity, (0, new)),
+            senses=_padded(self.senses, new),
+            opposite_senses=_padded(self.opposite_senses, new),
         )
 
     def _uncounted(self, new: Triplets) -> Triplets:
@@ -349,6 +395,18 @@ class Catalog:
         fresh = np.zeros(len(added), np.int8) if new.polarity is None else new.polarity[added]
         return aspects, aspect, np.concatenate([old, fresh])
 
+    def _grown_names(
+        self, old: pl.Series | None, fresh: pl.Series | None, new: Triplets, pool: Vocabulary
+    ) -> pl.Series | None:
+        """A column of names of a grown pool: known explanations keep theirs, new ones bring theirs."""
+        added = new.explanations.numbers(pool.ids[len(self.explanations) :])
+        if old is None and (fresh is None or not len(added)):
+            return None
+        nothing = pl.Series([], dtype=pl.String)
+        before = nothing.extend_constant(None, len(self.explanations)) if old is None else old
+        more = nothing.extend_constant(None, len(added)) if fresh is None else fresh.gather(added)
+        return pl.concat([before.rename(""), more.rename("")])
+
     def _grown_texts(self, new: Triplets, pool: Vocabulary) -> pl.Series | None:
         if self.texts is None and new.texts is None:
             return None
@@ -382,9 +440,11 @@ class Catalog:
         if self.texts is not None:
             explanations["text"] = self.texts
         if len(self.aspects):
-            explanations["aspect"] = pl.Series([self.aspects_listed[at] for at in self.aspect], dtype=pl.String)
+            explanations["aspect"] = self._aspect_names()
         if self.polarity is not None:
             explanations["polarity"] = pl.Series(self.polarity, dtype=pl.Int8)
+        names = {"sense": self.senses, "opposite": self.opposite_senses}
+        explanations |= {name: values for name, values in names.items() if values is not None}
         tables = {
             "users": pl.DataFrame({"id": self.users.ids}),
             "items": pl.DataFrame({"id": self.items.ids}),
@@ -424,7 +484,9 @@ class Catalog:
             aspects=aspects,
             aspect=aspect,
             polarity=_signs(pool["polarity"]) if "polarity" in pool.columns else None,
-            people=People.restore(said, len(users), len(aspects), of_people, tables.get("quotes")),
+            senses=_names(pool, "sense"),
+            opposite_senses=_names(pool, "opposite"),
+            people=People.restore(said, len(users), len(explanations), len(aspects), of_people, tables.get("quotes")),
             **relations,
         )
 
@@ -442,6 +504,33 @@ def _aspects(
     else:
         aspects = Vocabulary(known, "aspect")
     return aspects, aspects.numbers(names, missing="negative")
+
+
+def _positions(
+    aspects: Vocabulary,
+    aspect: NDArray[np.int32],
+    sign: NDArray[np.int8],
+    senses: pl.Series | None,
+    opposites: pl.Series | None,
+) -> Positions:
+    if not len(aspects):
+        return Positions.none(len(aspect))
+    names = pl.Series([*aspects.ids, None], dtype=pl.String).gather(aspect % (len(aspects) + 1))
+    return positions(names, sign, senses, opposites)
+
+
+def _padded(names: pl.Series | None, more: int) -> pl.Series | None:
+    """A column of names with so many more rows, null where nothing is known."""
+    return None if names is None else names.extend_constant(None, more)
+
+
+def _names(table: pl.DataFrame, name: str) -> pl.Series | None:
+    """A saved column of names, which may be null."""
+    if name not in table.columns:
+        return None
+    if table[name].dtype != pl.String:
+        raise ValueError(f"{name} is not a column of texts")
+    return table[name]
 
 
 def _signs(polarity: pl.Series) -> NDArray[np.int8]:

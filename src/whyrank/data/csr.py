@@ -34,6 +34,11 @@ class CSR(NamedTuple):
         np.cumsum(np.bincount(row, minlength=rows), out=indptr[1:])
         return cls(indptr, column.astype(np.int32), counts)
 
+    @classmethod
+    def empty(cls, rows: int) -> CSR:
+        """A relation without entries."""
+        return cls(np.zeros(rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
+
     @property
     def rows(self) -> int:
         return len(self.indptr) - 1

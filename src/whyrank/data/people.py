@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR, checked_array, checked_csr
 from whyrank.data.once import made_once
+from whyrank.data.statements import Positions
 
 if TYPE_CHECKING:
     from whyrank.data.triplets import Triplets
@@ -53,19 +54,27 @@ class Said(NamedTuple):
     explanation: Ints
     aspect: Ints  # -1: unknown
     sign: NDArray[np.int8]
+    position: Ints  # see `whyrank.data.statements`; -1: none
     time: Longs | None
     sentence: pl.Series | None
     source: pl.Series | None
 
     @classmethod
     def of(
-        cls, triplets: Triplets, user: Ints, item: Ints, explanation: Ints, aspect: Ints, sign: NDArray[np.int8]
+        cls,
+        triplets: Triplets,
+        numbers: tuple[Ints, Ints, Ints],
+        aspect: Ints,
+        sign: NDArray[np.int8],
+        position: Ints,
     ) -> Said:
-        """Triplets under the numbers of a catalog, whose explanations have these aspects and signs."""
+        """Triplets under the numbers of a catalog, whose explanations have these aspects, signs and positions."""
         sizes = triplets.record_explanations.sizes()
         time = None if triplets.time is None else np.repeat(triplets.time, sizes)
+        explanation = numbers[2]
         return cls(
-            *(user, item, explanation, aspect[explanation], sign[explanation]),
+            *numbers,
+            *(aspect[explanation], sign[explanation], position[explanation]),
             *(time, triplets.sentences, triplets.sources),
         )
 
@@ -74,14 +83,17 @@ class Said(NamedTuple):
 class People:
     """Counts of different people. What belongs to an entry of the relation item x explanation has its order.
 
-    `supporting` counts who says an explanation about an item. `item_aspects` counts who mentions an aspect of an item;
-    `praising` and `blaming`, in the order of its entries, who has something good or bad to say about it.
-    `user_aspects` counts the items of which a user mentions an aspect. `latest` is when an explanation was last said
-    about an item (empty: no times are known). The quotes of entry k are the rows quote_starts[k] to
-    quote_starts[k + 1] of `quotes`.
+    `supporting` counts who says an explanation about an item and never the opposite, `mixed` who says both, and
+    `opposing` (item x position) who says the opposite of a position and never the position itself. `item_aspects`
+    counts who mentions an aspect of an item; `praising` and `blaming`, in the order of its entries, who has something
+    good or bad to say about it. `user_aspects` counts the items of which a user mentions an aspect. `latest` is when an
+    explanation was last said about an item (empty: no times are known). The quotes of entry k are the rows
+    quote_starts[k] to quote_starts[k + 1] of `quotes`.
     """
 
     supporting: Ints
+    mixed: Ints
+    opposing: CSR
     latest: Longs
     item_aspects: CSR
     praising: Ints
@@ -91,17 +103,20 @@ class People:
     quotes: pl.DataFrame
 
     @classmethod
-    def of(cls, said: Said, relation: CSR, users: int, explanations: int, aspects: int) -> People:
-        """Counted from triplets whose relation item x explanation is `relation`."""
-        items = relation.rows
+    def of(cls, said: Said, relation: CSR, opposites: CSR, users: int, aspects: int) -> People:
+        """Count triplets whose relation item x explanation is `relation`; `opposites` are those of positions."""
+        items, explanations = relation.rows, opposites.rows
         entry = places(relation, said.item, said.explanation, explanations)
         about = said.aspect >= 0
         user, item, aspect, sign = said.user[about], said.item[about], said.aspect[about], said.sign[about]
         item_aspects = _distinct(item, aspect, user, items, aspects, users)
         of_aspect = places(item_aspects, item, aspect, aspects)
+        opposing, mixed = _opposing(said, opposites, items, users)
         quotes = _chosen(_quotes(said, entry))
         return cls(
-            supporting=_people(entry, said.user, len(relation.indices), users),
+            supporting=_people(entry[~mixed], said.user[~mixed], len(relation.indices), users),
+            mixed=_people(entry[mixed], said.user[mixed], len(relation.indices), users),
+            opposing=opposing,
             latest=latest_times(entry, said.time, len(relation.indices)),
             item_aspects=item_aspects,
             praising=_people(of_aspect[sign > 0], user[sign > 0], len(item_aspects.indices), users),
@@ -111,11 +126,15 @@ class People:
             quotes=quotes.select(*TEXTS),
         )
 
-    def grown(self, new: People, old_relation: CSR, new_relation: CSR, both: CSR, users: int, columns: int) -> People:
+    def grown(
+        self, new: People, old_relation: CSR, new_relation: CSR, both: CSR, users: int, found: Positions, known: int
+    ) -> People:
         """With the counts of further triplets, of pairs of users and items that this one has not counted.
 
-        Both sides and `both`, the relation of all triplets, are in the same numbers.
+        Both sides and `both`, the relation of all triplets, are in the same numbers; the first `known` explanations are
+        old. Who said several opposites of a new position before it was known counts once for each.
         """
+        columns = len(found.of)
         moved = [places(both, each.rows_of_entries(), each.indices, columns) for each in (old_relation, new_relation)]
         size = len(both.indices)
         aspects = _added(self.item_aspects, new.item_aspects, both.rows)
@@ -130,6 +149,7 @@ class People:
                 if len(times):
                     latest[entry] = np.maximum(latest[entry], times)
             latest[latest == NEVER] = UNKNOWN
+        late = _opposing_before(old_relation, self.supporting + self.mixed, found, known)
         quotes = _chosen(
             pl.concat(
                 each.quotes.with_columns(entry=pl.Series(np.repeat(entry, np.diff(each.quote_starts)), dtype=pl.Int64))
@@ -138,6 +158,8 @@ class People:
         )
         return People(
             supporting=_summed(moved, (self.supporting, new.supporting), size),
+            mixed=_summed(moved, (self.mixed, new.mixed), size),
+            opposing=_added(_added(self.opposing, new.opposing, both.rows), late, both.rows),
             latest=latest,
             item_aspects=aspects,
             praising=_summed(sides, (self.praising, new.praising), len(aspects.indices)),
@@ -167,6 +189,10 @@ class People:
         named: dict[str, NDArray[np.generic]] = {}
         if not np.array_equal(self.supporting, relation.counts):
             named["supporting"] = self.supporting
+        if self.mixed.any():
+            named["mixed"] = self.mixed
+        if len(self.opposing.indices):
+            named |= {f"opposing.{part}": array for part, array in self.opposing._asdict().items()}
         if len(self.latest):
             named["latest"] = self.latest
         if len(self.item_aspects.indices):
@@ -182,6 +208,7 @@ class People:
         cls,
         relation: CSR,
         users: int,
+        explanations: int,
         aspects: int = 0,
         arrays: Mapping[str, NDArray[np.generic]] = {},
         quotes: pl.DataFrame | None = None,
@@ -194,8 +221,8 @@ class People:
         has_aspects = any(name in ("praising", "blaming") or "_aspects." in name for name in arrays)
         if (quotes is None) != ("quote_starts" not in arrays):
             raise ValueError("quotes are not whole")
-        of_items = checked_csr(arrays, "item_aspects", items, aspects) if has_aspects else _empty(items)
-        by_users = checked_csr(arrays, "user_aspects", users, aspects) if has_aspects else _empty(users)
+        of_items = checked_csr(arrays, "item_aspects", items, aspects) if has_aspects else CSR.empty(items)
+        by_users = checked_csr(arrays, "user_aspects", users, aspects) if has_aspects else CSR.empty(users)
         starts = np.zeros(entries + 1, np.int64)
         if quotes is not None:
             starts = checked_array(arrays, "quote_starts", np.int64, entries + 1)
@@ -210,9 +237,12 @@ class People:
                 raise ValueError(f"{name} counts less than nothing")
             return found
 
-        nobody = np.zeros(len(of_items.indices), np.int32)
+        nobody, none_mixed = np.zeros(len(of_items.indices), np.int32), np.zeros(entries, np.int32)
+        opposed = "opposing.indptr" in arrays
         return cls(
             supporting=counts("supporting", entries, "supporting" not in arrays, relation.counts),
+            mixed=counts("mixed", entries, "mixed" not in arrays, none_mixed),
+            opposing=checked_csr(arrays, "opposing", items, explanations) if opposed else CSR.empty(items),
             latest=checked_array(arrays, "latest", np.int64, entries) if "latest" in arrays else NO_LONGS,
             item_aspects=of_items,
             praising=counts("praising", len(nobody), not has_aspects, nobody),
@@ -235,6 +265,34 @@ def _people(entry: Longs, user: Ints, entries: int, users: int) -> Ints:
     keys.sort()  # np.unique hashes such keys, which takes twenty times as long
     once = keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys
     return np.bincount(once // max(users, 1), minlength=entries).astype(np.int32)
+
+
+def _opposing(said: Said, opposites: CSR, items: int, users: int) -> tuple[CSR, NDArray[np.bool_]]:
+    """Count who says the opposite of a position and never the position itself; mark triplets of those who say both."""
+    placed = np.flatnonzero(said.position >= 0)
+    rows = opposites.take(said.position[placed])
+    sizes = rows.sizes()
+    user, item = np.repeat(said.user[placed], sizes), np.repeat(said.item[placed], sizes)
+    relation = CSR.from_pairs(item, rows.indices, items, opposites.rows)
+    against = np.unique(places(relation, item, rows.indices, opposites.rows) * users + user)
+    placed = placed[relation.holds(said.item[placed], said.position[placed])]
+    own = places(relation, said.item[placed], said.position[placed], opposites.rows) * users + said.user[placed]
+    mixed = np.zeros(len(said.user), np.bool_)
+    mixed[placed] = np.isin(own, against)
+    left = against[~np.isin(against, own)]
+    counts = np.bincount(left // max(users, 1), minlength=len(relation.indices))
+    return relation._replace(counts=counts.astype(np.int32)), mixed
+
+
+def _opposing_before(relation: CSR, people: Ints, found: Positions, known: int) -> CSR:
+    """Count who had said the opposite of positions that the first `known` explanations do not have."""
+    rows = found.opposites.take(np.maximum(found.of[relation.indices], 0))
+    new = (rows.indices >= known) & np.repeat(found.of[relation.indices] >= 0, rows.sizes())
+    item, position = np.repeat(relation.rows_of_entries(), rows.sizes())[new], rows.indices[new]
+    late = CSR.from_pairs(item, position, relation.rows, len(found.of))
+    entry = places(late, item, position, len(found.of))
+    counts = np.bincount(entry, np.repeat(people, rows.sizes())[new], len(late.indices))
+    return late._replace(counts=counts.astype(np.int32))
 
 
 def _distinct(rows_of: Ints, columns_of: Ints, counted: Ints, rows: int, columns: int, among: int) -> CSR:
@@ -317,7 +375,3 @@ def _summed(moved: list[Longs], counts: tuple[Ints, Ints], size: int) -> Ints:
 
 def _width(relation: CSR) -> int:
     return int(relation.indices.max(initial=0)) + 1
-
-
-def _empty(rows: int) -> CSR:
-    return CSR(np.zeros(rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))

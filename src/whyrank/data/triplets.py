@@ -49,6 +49,8 @@ class Triplets:
     sentences: pl.Series | None = None  # one per triplet: the words the user wrote, where mined
     aspects: pl.Series | None = None  # one per explanation: what it is about, null where unknown
     polarity: NDArray[np.int8] | None = None  # one per explanation: -1 blames, 0 is neutral or unknown, 1 praises
+    senses: pl.Series | None = None  # one per explanation: what it says about its aspect, null where unknown
+    opposites: pl.Series | None = None  # one per explanation: the sense that says the opposite, null if there is none
     sources: pl.Series | None = None  # one per triplet: the review that the sentence is from, null where unknown
     rating_range: Range | None = None  # the scale of ratings, where it was named; otherwise it is recognised from them
 
@@ -62,7 +64,7 @@ class Triplets:
         rating_range: Range | None = None,
     ) -> Triplets:
         """Intern a table of triplets: columns user, item, explanation; optional rating, time, text, aspect,
-        polarity (-1, 0 or 1), sentence, source.
+        polarity (-1, 0 or 1), sense, opposite (the sense that says the opposite), sentence, source.
 
         The table is one of polars, or what polars makes one of: columns by name, rows, a table of pandas or Arrow.
 
@@ -91,8 +93,10 @@ class Triplets:
             rating=records.rating,
             time=records.time,
             sentences=text_column(frame, "sentence").gather(rows) if "sentence" in frame.columns else None,
-            aspects=_aspects(frame, explanations),
+            aspects=_names(frame, "aspect", explanations),
             polarity=_polarity(frame, explanations),
+            senses=_names(frame, "sense", explanations),
+            opposites=_names(frame, "opposite", explanations),
             sources=text_column(frame, "source").gather(rows) if "source" in frame.columns else None,
             rating_range=rating_range,
         )
@@ -253,6 +257,8 @@ class Triplets:
             texts=like.texts,
             aspects=like.aspects,
             polarity=like.polarity,
+            senses=like.senses,
+            opposites=like.opposites,
             sentences=None if left.sentences is None else left.sentences.gather(order),
             sources=None if left.sources is None else left.sources.gather(order),
         )
@@ -294,6 +300,9 @@ class Triplets:
             columns["aspect"] = self.aspects.gather(self.explanation)
         if self.polarity is not None:
             columns["polarity"] = pl.Series(self.polarity[self.explanation], dtype=pl.Int8)
+        for name, values in (("sense", self.senses), ("opposite", self.opposites)):
+            if values is not None:
+                columns[name] = values.gather(self.explanation)
         if self.rating is not None:
             columns["rating"] = pl.Series(np.repeat(self.rating, sizes), dtype=pl.Float32).fill_nan(None)
         if self.time is not None:
@@ -331,6 +340,9 @@ class Triplets:
             hasher.update(b"aspects" + Vocabulary(self.aspects.fill_null("")).digest().encode())
         if self.polarity is not None:
             hasher.update(b"polarity" + self.polarity.tobytes())
+        for name, values in (("senses", self.senses), ("opposites", self.opposites)):
+            if values is not None:
+                hasher.update(name.encode() + Vocabulary(values.fill_null("")).digest().encode())
         return hasher.hexdigest()
 
     def _entries(self, records: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -441,11 +453,11 @@ def _texts(frame: pl.DataFrame, texts: pl.DataFrame | None, explanations: Vocabu
     return joined.select(pl.coalesce("text", "explanation").alias("text"))["text"]
 
 
-def _aspects(frame: pl.DataFrame, explanations: Vocabulary) -> pl.Series | None:
-    """One aspect per explanation, null where none is given; None: none is given at all."""
-    if "aspect" not in frame.columns:
+def _names(frame: pl.DataFrame, column: str, explanations: Vocabulary) -> pl.Series | None:
+    """One aspect or sense per explanation, null where none is given; None: none is given at all."""
+    if column not in frame.columns:
         return None
-    return _of_explanations(frame, text_column(frame, "aspect").replace("", None), explanations)
+    return _of_explanations(frame, text_column(frame, column).replace("", None), explanations)
 
 
 def _polarity(frame: pl.DataFrame, explanations: Vocabulary) -> NDArray[np.int8] | None:

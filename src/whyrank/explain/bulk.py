@@ -16,7 +16,7 @@ from whyrank.explain.parts import Made, Progress, check_paths, parts_of, sink
 from whyrank.explain.rank import ItemRanker, Ranker, check_count, fallback_of, rank_items, user_numbers
 from whyrank.explain.reasons import table
 from whyrank.explain.result import explain, explained, ranked_known
-from whyrank.explain.sentences import Templates
+from whyrank.wording.templates import Templates
 
 ROWS = 250_000  # pairs in memory at once, and lost at most when the run is killed
 EVERYBODY = "all"

@@ -1,73 +1,173 @@
-"""Evidence: who says it about this item or the opposite, about items like it, and this user before."""
+"""Evidence: who says a reason about the item, who says the opposite, and who says it elsewhere.
+
+What is counted is declared once, in the fields of `Evidence`. Columns, tables, JSON, schemas and the page follow from
+them. To add a count: its field here with its line in `_count`, and in `data/people.py` what has to be known for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import repeat
-from typing import Any
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
+from whyrank.compile import kernel
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.once import OncePer
 from whyrank.explain._neighbours import neighbours
-from whyrank.index._backing import counts_of_people
-from whyrank.index._lookup import counts_over
+from whyrank.index._lookup import count_at, counts_over, place_of
 from whyrank.index.form import Numbers
 
 LIKE = 20  # how many items count as "like" an item
+UNKNOWN = np.iinfo(np.int64).min  # in columns of what may be unknown
+
+
+class Count(NamedTuple):
+    """A field of `Evidence`: what it counts, what tables call it, and whether it may be unknown."""
+
+    name: str
+    help: str
+    label: str
+    optional: bool
+
+    @property
+    def type(self) -> Any:
+        """The type of its values."""
+        return int | None if self.optional else int
+
+
+def count(help: str, label: str, *, optional: bool = False) -> Any:
+    """Declare a count: a whole number of 64 bits."""
+    return field(metadata={"help": help, "label": label, "optional": optional})
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Who says an explanation, and who says the opposite. `item`, `similar_items` and `user` count records."""
+    """The counts behind a reason, of people unless they say otherwise.
 
-    item: int  # of this item
-    similar_items: int | None  # of the items most like it, by what people say about them; None: not counted
-    user: int  # of this user
-    supporting: int  # people who say it about this item
-    opposing: int  # people who say the opposite about the same aspect of this item
-    agreeing: int  # people who say as much, good or bad, about the same aspect of this item
-    mentions: int  # people who mention the aspect of this item at all
-    user_aspect: int  # items of which this user mentions the aspect
-    latest: int | None  # when it was last said about this item; None: unknown
+    What the opposite of a statement is follows from its aspect, sense and polarity: see `whyrank.data.statements`.
+
+    >>> [each.name for each in Evidence.declared()][:3]
+    ['supporting', 'opposing', 'mixed']
+    """
+
+    supporting: int = count("People who say it about this item, and never the opposite.", "say so")
+    opposing: int = count("People who say the opposite about this item, and never this.", "say the opposite")
+    mixed: int = count("People who say both this and the opposite about this item.", "say both")
+    praise: int = count("People who say something good about its aspect of this item.", "praise")
+    complaints: int = count("People who say something bad about its aspect of this item.", "complaints")
+    mentions: int = count("People who mention its aspect of this item at all.", "mention it")
+    detail: int = count(
+        "Of plain praise or blame: people who say the detail that the sentence may tell beside it.", "detail"
+    )
+    user_says: int = count("Items about which this user says it.", "user says it")
+    user_mentions: int = count("Items of which this user mentions its aspect.", "user mentions it")
+    similar_items: int | None = count(
+        "Records of the items most like this one that say it; null unless asked for.", "similar items", optional=True
+    )
+    latest: int | None = count(
+        "When it was last said about this item, in seconds since 1970; null where no times are known.",
+        "latest",
+        optional=True,
+    )
+
+    @classmethod
+    @cache
+    def declared(cls) -> tuple[Count, ...]:
+        """The fields, in their order."""
+        return tuple(Count(each.name, **each.metadata) for each in fields(cls))
+
+    def shown(self) -> list[str]:
+        """Write how many people say it, the opposite, or both, as a card has it.
+
+        >>> Evidence(12, 2, 0, 14, 3, 20, 0, 0, 0, None, None).shown()
+        ['12 say so', '2 say the opposite']
+        """
+        sides = Evidence.declared()[:3]
+        return [
+            f"{getattr(self, side.name):,} {side.label}"
+            for side in sides
+            if getattr(self, side.name) or side is sides[0]
+        ]
 
     def as_dict(self) -> dict[str, int | None]:
+        """All counts by name."""
         return {name: getattr(self, name) for name in Evidence.__slots__}
-
-
-COUNTS = ("item", "user", "supporting", "opposing", "agreeing", "mentions", "user_aspect", "user_items")
 
 
 @dataclass(frozen=True, eq=False)
 class EvidenceColumns:
-    """Evidence of many (user, item, explanation) at once; 0 in `latest` is unknown."""
+    """Evidence of many (user, item, explanation) at once."""
 
-    counts: NDArray[np.int32]  # a row for each name in `COUNTS`
-    similar_items: NDArray[np.int32] | None
-    latest: NDArray[np.int64]
-    entries: NDArray[np.int64]  # where (item, explanation) stands in the relation, -1 where nobody says it
+    table: NDArray[np.void]  # a row for each, with the fields of `Evidence`
+    entries: NDArray[np.int64]  # where (item, explanation) is in its relation, -1 where nobody says it
 
-    def __getattr__(self, name: str) -> NDArray[np.int32]:
-        """A row of the counts by its name."""
-        if name not in COUNTS:
-            raise AttributeError(name)
-        return self.counts[COUNTS.index(name)]
+    def column(self, name: str) -> NDArray[np.int64]:
+        """Return one count of every row; what may be unknown is UNKNOWN there."""
+        values: NDArray[np.int64] = self.table[name]
+        return values
 
-    @cached_property
-    def listed(self) -> list[list[int]]:
-        """The counts as numbers of Python."""
-        return self.counts.tolist()
+    def objects(self) -> list[Evidence]:
+        """Return the rows as objects."""
+        unknown = {UNKNOWN: None}
+        return [Evidence(*(unknown.get(value, value) for value in row)) for row in self.table.tolist()]
 
-    def rows(self) -> Iterator[tuple[int | None, ...]]:
-        """One by one, as the fields of `Evidence`."""
-        item, user, *others, _ = self.listed
-        similar = repeat(None) if self.similar_items is None else self.similar_items.tolist()
-        return zip(item, similar, user, *others, [time or None for time in self.latest.tolist()], strict=False)
+    def frame(self) -> pl.DataFrame:
+        """Return the rows as a table; null is unknown."""
+        columns = {}
+        for each in Evidence.declared():
+            values = pl.Series(each.name, np.ascontiguousarray(self.table[each.name]))
+            columns[each.name] = values.replace(UNKNOWN, None) if each.optional else values
+        return pl.DataFrame(columns)
+
+
+DTYPE = np.dtype([(each.name, np.int64) for each in Evidence.declared()])
+
+
+class Counted(NamedTuple):
+    """What a catalog knows of explanations, items and users, as the kernel takes it."""
+
+    aspect: Numbers
+    position: Numbers
+    said: CSR  # item -> explanations
+    supporting: Numbers
+    mixed: Numbers
+    detail_people: Numbers
+    times: NDArray[np.int64]
+    opposing: CSR  # item -> positions
+    aspects: CSR  # item -> aspects
+    praising: Numbers
+    blaming: Numbers
+    by_user: CSR  # user -> explanations
+    aspects_by_user: CSR
+    items_by_user: NDArray[np.int64]
+
+
+def _counted(catalog: Catalog) -> Counted:
+    people = catalog.people
+    return Counted(
+        catalog.aspect,
+        catalog.position,
+        catalog.item_explanations,
+        people.supporting,
+        people.mixed,
+        catalog.details.people,
+        people.latest,
+        people.opposing,
+        people.item_aspects,
+        people.praising,
+        people.blaming,
+        catalog.user_explanations,
+        people.user_aspects,
+        catalog.user_items.sizes(),
+    )
+
+
+_counted_of: OncePer[Catalog, Counted] = OncePer(_counted)
 
 
 def evidence(
@@ -77,26 +177,69 @@ def evidence(
     row: NDArray[np.int64],
     explanations: Numbers,
     *,
-    similar: bool = True,
+    similar: bool = False,
 ) -> EvidenceColumns:
-    """Counts for explanations of pairs, `row` says of which; unknown users and items (-1) have none."""
-    people, size = catalog.people, len(row)
-    counts, entries, latest = (
-        np.empty((len(COUNTS), size), np.int32),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-    )
-    given: tuple[Any, ...] = (users, items, row, explanations, *catalog.item_explanations, people.supporting)
-    given += (*catalog.user_explanations, catalog.aspect, catalog.signs, *people.item_aspects)
-    given += (people.praising, people.blaming, *people.user_aspects, catalog.user_items.indptr, people.latest)
-    given += (counts, entries, latest)
-    counts_of_people(*given)
-    alike = _of_similar_items(catalog, items[row], explanations) if similar else None
-    return EvidenceColumns(counts, alike, latest, entries)
+    """Count the evidence of explanations of pairs.
+
+    Args:
+        catalog: What the model was fitted to.
+        users: The users of the pairs by number; of unknown ones (-1) nothing is known.
+        items: The items of the pairs by number, likewise.
+        row: Which pair each explanation belongs to.
+        explanations: The explanations by number.
+        similar: Whether to count similar items, too, which takes longest.
+    """
+    found = EvidenceColumns(np.empty(len(row), DTYPE), np.empty(len(row), np.int64))
+    _count(users, items, row, explanations, _counted_of(catalog), found.table, found.entries)
+    if similar:
+        found.table["similar_items"] = _of_similar_items(catalog, items[row], explanations)
+    return found
 
 
-def similar_items(catalog: Catalog, items: Numbers) -> NDArray[np.int32]:
-    """The items most like each item, by Jaccard over what is said about them; -1 where there are fewer."""
+@kernel
+def _people(relation: CSR, row: int, column: int) -> int:
+    return count_at(relation.indptr, relation.indices, relation.counts, row, column)
+
+
+@kernel
+def _count(
+    users: Numbers,
+    items: Numbers,
+    row: NDArray[np.int64],
+    explanations: Numbers,
+    known: Counted,
+    found: NDArray[np.void],
+    entries: NDArray[np.int64],
+) -> None:
+    """Write the counts of each explanation of a pair to `found`, and its entry in the relation to `entries`."""
+    for at in range(len(row)):
+        count, user, item, e = found[at], users[row[at]], items[row[at]], explanations[at]
+        aspect, position = known.aspect[e], known.position[e]
+        count.supporting = count.opposing = count.mixed = count.praise = count.complaints = count.mentions = 0
+        count.detail = count.user_says = count.user_mentions = 0
+        count.similar_items = count.latest = UNKNOWN
+        entries[at] = -1
+        if item >= 0:
+            entry = place_of(known.said.indptr, known.said.indices, item, e)
+            entries[at] = entry
+            if entry >= 0:
+                count.supporting, count.mixed = known.supporting[entry], known.mixed[entry]
+                count.detail = known.detail_people[entry] if len(known.detail_people) else 0
+                if len(known.times) and known.times[entry] != 0:
+                    count.latest = known.times[entry]
+            if position >= 0:
+                count.opposing = _people(known.opposing, item, position)
+            place = place_of(known.aspects.indptr, known.aspects.indices, item, aspect) if aspect >= 0 else -1
+            if place >= 0:
+                count.mentions = known.aspects.counts[place]
+                count.praise, count.complaints = known.praising[place], known.blaming[place]
+        if user >= 0:
+            count.user_says = min(_people(known.by_user, user, e), known.items_by_user[user])
+            count.user_mentions = _people(known.aspects_by_user, user, aspect) if aspect >= 0 else 0
+
+
+def similar_items(catalog: Catalog, items: Numbers) -> Numbers:
+    """Find the items most like each item, by Jaccard over what people say about them; -1 where there are fewer."""
     inverse, known = _said_of_items(catalog)
     fresh = np.array([item for item in items.tolist() if item >= 0 and item not in known], np.int32)
     if len(fresh):
@@ -116,10 +259,7 @@ def _inverse(catalog: Catalog) -> tuple[CSR, dict[int, Numbers]]:
 _said_of_items: OncePer[Catalog, tuple[CSR, dict[int, Numbers]]] = OncePer(_inverse)
 
 
-def _of_similar_items(catalog: Catalog, items: Numbers, explanations: Numbers) -> NDArray[np.int32]:
-    if len(items) and (items == items[0]).all():  # one pair
-        distinct, group_of = items[:1], np.zeros(len(items), np.int64)
-    else:
-        distinct, group_of = np.unique(items, return_inverse=True)
+def _of_similar_items(catalog: Catalog, items: Numbers, explanations: Numbers) -> Numbers:
+    distinct, group_of = np.unique(items, return_inverse=True)
     groups = similar_items(catalog, distinct)
     return counts_over(*catalog.item_explanations, groups, group_of, explanations)

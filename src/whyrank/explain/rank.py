@@ -228,18 +228,14 @@ def _rules(catalog: Catalog, options: Options, allowed: NDArray[np.bool_] | None
         said.indptr,
         said.indices,
         people.supporting,
-        catalog.aspect,
-        catalog.signs,
-        *people.item_aspects[:2],
-        people.praising,
-        people.blaming,
-        catalog.item_popularity,
+        catalog.opposing,
         catalog.standing,
         float(options.backing),
         int(options.support),
         float(options.distinctive),
         NO_MASK if allowed is None else allowed,
         groups_of(catalog),
+        catalog.signs,
         int(options.per_aspect) if chooses else 0,
         bool(options.consistent) and chooses,
     )
@@ -341,7 +337,7 @@ def grounded_candidates(
     said = catalog.item_explanations
     if allowed is None and not options.backing and options.support <= 1 and options.distinctive >= 1:
         return Candidates.of_rows(said, items)
-    return Candidates(*backed(items, *_rules(catalog, options, allowed)[:-3]))
+    return Candidates(*backed(items, *_rules(catalog, options, allowed)[:-4]))
 
 
 def _rank_chunk(

@@ -23,8 +23,7 @@ TABLE: dict[str, DataType | DataTypeClass] = {
     "rank": pl.Int32,
 }
 TABLE |= {"explanation": pl.String, "text": pl.String, "sentence": pl.String, "score": pl.Float32}
-TABLE |= {"said_of_item": pl.Int32, "said_by_user": pl.Int32, "supporting": pl.Int32, "opposing": pl.Int32}
-TABLE |= {"mentions": pl.Int32, "user_aspect": pl.Int32, "latest": pl.Int64, "aspect": pl.String, "polarity": pl.Int8}
+TABLE |= {each.name: pl.Int64 for each in Evidence.declared()} | {"aspect": pl.String, "polarity": pl.Int8}
 QUOTES = pl.List(pl.Struct({"text": pl.String, "source": pl.String, "time": pl.Int64}))
 
 
@@ -59,8 +58,7 @@ class Reasons(list[Reason]):
     def _repr_html_(self) -> str:
         lines = []
         for reason in self:
-            said = reason.evidence
-            counts = f"{said.supporting:,} for" + (f", {said.opposing:,} against" if said.opposing else "")
+            counts = ", ".join(reason.evidence.shown())
             quote = f"<br><i>“{escape(str(reason.quotes[0]['text']))}”</i>" if reason.quotes else ""
             lines.append(f"<li>{escape(reason.sentence)} <small>({counts})</small>{quote}</li>")
         return f"<ol>{''.join(lines)}</ol>" if lines else "<p>No reason passes these options.</p>"
@@ -71,21 +69,21 @@ def reasons(found: Explained) -> list[list[Reason]]:
     made: list[list[Reason]] = [[] for _ in found.users]
     names = list(found.parts)
     for row, rank, (id_, text, aspect, polarity), sentence, score, parts, counts, quotes, *rest in rows_of(found):
-        said = (sentence, score, dict(zip(names, parts, strict=True)), Evidence(*counts))
+        said = (sentence, score, dict(zip(names, parts, strict=True)), counts)
         made[row].append(Reason(rank, id_, text, *said, aspect, polarity, quotes, *rest))
     return made
 
 
 def rows_of(found: Explained) -> Iterator[tuple[Any, ...]]:
     """Reason by reason: the number of its pair, rank, what is shown of it, sentence, score, parts in their order,
-    counts of people, quotes, fallback and propensity."""
+    evidence, quotes, fallback and propensity."""
     rows, numbers = found.row.tolist(), found.explanation.tolist()
     shown, fallbacks, parts = found.catalog.shown, found.fallbacks(), found.parts
     shares = zip(*(values.tolist() for values in parts.values()), strict=True) if parts else [()] * len(numbers)
     chances = [None] * len(rows) if found.chances is None else found.propensity.tolist()
     return zip(
         *(rows, found.rank.tolist(), [shown[number] for number in numbers], found.sentences(), found.score.tolist()),
-        *(shares, found.evidence.rows(), found.quotes(), [fallbacks[row] for row in rows], chances),
+        *(shares, found.evidence.objects(), found.quotes(), [fallbacks[row] for row in rows], chances),
         strict=True,
     )
 
@@ -96,19 +94,13 @@ def table(found: Explained, *, quotes: bool = False, sentences: bool = True) -> 
     `status` says what came of a pair: ok, no_reason or unknown_item; `fallback` is unknown_user where the user is.
     Where lists are drawn, `propensity` is the chance of each reason at its rank, given those above it.
     """
-    catalog, said = found.catalog, found.evidence
+    catalog = found.catalog
     columns: dict[str, object] = {
         "rank": found.rank,
         "explanation": catalog.explanations.terms(found.explanation),
         "text": catalog.text_of(found.explanation),
         "score": found.score,
-        "said_of_item": said.item,
-        "said_by_user": said.user,
-        "supporting": said.supporting,
-        "opposing": said.opposing,
-        "mentions": said.mentions,
-        "user_aspect": said.user_aspect,
-        "latest": pl.Series(said.latest, dtype=pl.Int64).replace(0, None),
+        **found.evidence.frame().to_dict(),
         "aspect": pl.Series(catalog.aspects_listed, dtype=pl.String).gather(
             catalog.aspect[found.explanation] % (len(catalog.aspects) + 1)
         ),
@@ -117,8 +109,6 @@ def table(found: Explained, *, quotes: bool = False, sentences: bool = True) -> 
     schema = {name: kind for name, kind in TABLE.items() if sentences or name != "sentence"}
     if sentences:
         columns["sentence"] = found.sentences()
-    if said.similar_items is not None:
-        columns["said_of_similar_items"], schema["said_of_similar_items"] = said.similar_items, pl.Int32
     if found.chances is not None:
         columns["propensity"], schema["propensity"] = found.propensity, pl.Float64
     if quotes:

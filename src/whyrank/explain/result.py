@@ -16,13 +16,14 @@ from whyrank.data.columns import text_column
 from whyrank.data.people import People
 from whyrank.data.tables import as_table
 from whyrank.errors import DataError
+from whyrank.explain._told import familiar_and_detailed
 from whyrank.explain.evidence import EvidenceColumns, evidence
-from whyrank.explain.facts import facts_of
 from whyrank.explain.options import Options
 from whyrank.explain.rank import Places, Ranked, Ranker, fallback_of, pair_places, rank, user_numbers
-from whyrank.explain.sentences import Templates, default_templates, write_sentences
+from whyrank.explain.topics import groups_of
 from whyrank.index import _columns as columns
 from whyrank.index.form import Block, Floats, Numbers, Rows, given_mu
+from whyrank.wording.templates import OFTEN, OFTEN_SHARE, Templates, default_templates
 
 Pairs: TypeAlias = pl.DataFrame | Iterable[tuple[object, object]]
 Status = Literal["ok", "no_reason", "unknown_item"]
@@ -58,11 +59,6 @@ class Explained:
         reasons = (self.row, self.explanation, self.score)
         return score_parts(self.model, self.users, self.items, *reasons, self.options.mu, self.queries)
 
-    @cached_property
-    def facts(self) -> NDArray[np.int32]:
-        """What the texts of each reason depend on."""
-        return facts_of(self.catalog, self.users, self.row, self.rank, self.explanation, self.evidence)
-
     @property
     def ids(self) -> list[str]:
         """The explanations' ids."""
@@ -97,9 +93,15 @@ class Explained:
         why, numbers = fallback_of(self.options), zip(self.users.tolist(), self.items.tolist(), strict=True)
         return [why if user < 0 <= item else None for user, item in numbers]
 
-    def sentences(self) -> list[str] | pl.Series:
+    def sentences(self) -> list[str]:
         """A sentence for each reason."""
-        return write_sentences(self.templates, self.catalog, self.facts)
+        catalog, said, users = self.catalog, self.evidence, self.users[self.row]
+        often = np.maximum(OFTEN, OFTEN_SHARE * catalog.user_items.sizes()[users])
+        rows = (self.rank, self.explanation, said.entries, said.column("user_mentions"), often)
+        familiar, detailed = familiar_and_detailed(*rows, catalog.details.explanation, groups_of(catalog)[2])
+        counts = [said.column(name) for name in ("supporting", "opposing", "mixed", "detail", "user_says")]
+        told: list[NDArray[np.integer]] = [self.explanation, self.rank, *counts, familiar, detailed]
+        return self.templates.writer(catalog).sentences(zip(*(column.tolist() for column in told), strict=True))
 
     def quotes(self) -> list[list[dict[str, object]]]:
         """What people wrote, for each reason: text, source and time; by others than the user where there are any."""

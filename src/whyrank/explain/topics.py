@@ -6,11 +6,12 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.once import OncePer
-from whyrank.data.statements import ABSENT, GENERAL, ITSELF, sense_of_id
+from whyrank.data.statements import ABSENT, GENERAL, ITSELF
 
 WORDS = Path(__file__).parent / "topics.txt"
 
@@ -51,15 +52,14 @@ def _groups(catalog: Catalog) -> NDArray[np.int32]:
     topics = [topic_of(str(name)) for name in catalog.aspects.ids.to_list()]
     first = {topic: number for number, topic in reversed(list(enumerate(topics)))}
     of_aspect = np.array([*(first[topic] for topic in topics), -1], np.int32)  # the last one is that of aspect -1
-    senses: dict[str, int] = {}
     groups = np.full((3, len(catalog.explanations)), -1, np.int32)
     groups[0] = of_aspect[catalog.aspect]
     itself = first.get(ITSELF, -2)
     groups[1] = np.where(groups[0] == itself, -1, groups[0])
-    for number, (each, aspect) in enumerate(zip(catalog.ids_listed, catalog.aspect.tolist(), strict=True)):
-        sense = sense_of_id(each) if aspect >= 0 else None
-        if sense is not None and sense not in (*GENERAL, *ABSENT):
-            groups[2, number] = senses.setdefault(sense, len(senses))
+    if catalog.senses is not None:
+        specific = catalog.senses.is_in([*GENERAL, *ABSENT]).fill_null(True).not_() & pl.Series(catalog.aspect >= 0)
+        numbers = catalog.senses.rank("dense").fill_null(0).cast(pl.Int32)
+        groups[2] = np.where(specific, numbers, -1)
     return groups
 
 

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.compile import inlined, kernel
-from whyrank.index._lookup import count_at, place_of
 
 
 @kernel
@@ -15,13 +14,7 @@ def backed(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
     supporting: NDArray[np.int32],
-    aspect: NDArray[np.int32],
-    signs: NDArray[np.int8],
-    aspect_indptr: NDArray[np.int64],
-    aspect_indices: NDArray[np.int32],
-    praising: NDArray[np.int32],
-    blaming: NDArray[np.int32],
-    people: NDArray[np.int64],
+    opposing: NDArray[np.int32],
     standing: NDArray[np.float32],
     backing: float,
     support: int,
@@ -30,8 +23,8 @@ def backed(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
     """For each item (-1: none) its explanations that are allowed (empty: all) and that enough people support.
 
-    Enough are `support` people (one for items with fewer than five times as many), and more than `backing` times those
-    who say the opposite about the same aspect. What stands behind the share `distinctive` of the items is left out.
+    Enough are `support` people, and more than `backing` times those who say the opposite. What stands behind the share
+    `distinctive` of the items is left out.
     """
     room = 0
     for item in items:
@@ -44,8 +37,8 @@ def backed(
         starts[row] = at
         if items[row] >= 0:
             at = backed_of(
-                items[row], indptr, indices, supporting, aspect, signs, aspect_indptr, aspect_indices, praising,
-                blaming, people, standing, backing, support, distinctive, allowed, found, at,
+                items[row], indptr, indices, supporting, opposing, standing, backing, support, distinctive, allowed,
+                found, at,
             )  # fmt: skip
         stops[row] = at
     return starts, stops, found[:at]
@@ -57,13 +50,7 @@ def backed_of(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
     supporting: NDArray[np.int32],
-    aspect: NDArray[np.int32],
-    signs: NDArray[np.int8],
-    aspect_indptr: NDArray[np.int64],
-    aspect_indices: NDArray[np.int32],
-    praising: NDArray[np.int32],
-    blaming: NDArray[np.int32],
-    people: NDArray[np.int64],
+    opposing: NDArray[np.int32],
     standing: NDArray[np.float32],
     backing: float,
     support: int,
@@ -77,78 +64,10 @@ def backed_of(
         e = indices[entry]
         if (len(allowed) and not allowed[e]) or standing[entry] > distinctive:
             continue
-        if supporting[entry] < support and people[item] >= 5 * support:
-            continue
-        against = 0
-        if aspect[e] >= 0 and signs[e] != 0:
-            place = place_of(aspect_indptr, aspect_indices, item, aspect[e])
-            if place >= 0:
-                against = blaming[place] if signs[e] > 0 else praising[place]
-        if supporting[entry] > backing * against:
+        if supporting[entry] >= support and supporting[entry] > backing * opposing[entry]:
             found[at] = e
             at += 1
     return at
-
-
-@kernel
-def counts_of_people(
-    users: NDArray[np.int32],
-    items: NDArray[np.int32],
-    row: NDArray[np.int64],
-    explanations: NDArray[np.int32],
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    counts: NDArray[np.int32],
-    supporting: NDArray[np.int32],
-    user_indptr: NDArray[np.int64],
-    user_indices: NDArray[np.int32],
-    user_counts: NDArray[np.int32],
-    aspect: NDArray[np.int32],
-    signs: NDArray[np.int8],
-    aspect_indptr: NDArray[np.int64],
-    aspect_indices: NDArray[np.int32],
-    mentions: NDArray[np.int32],
-    praising: NDArray[np.int32],
-    blaming: NDArray[np.int32],
-    own_indptr: NDArray[np.int64],
-    own_indices: NDArray[np.int32],
-    own_counts: NDArray[np.int32],
-    seen_indptr: NDArray[np.int64],
-    latest: NDArray[np.int64],
-    found: NDArray[np.int32],
-    entries: NDArray[np.int64],
-    times: NDArray[np.int64],
-) -> None:
-    """Eight counts of each explanation of a pair (`row`: which user and item) into `found`; where item and explanation
-    stand among the entries of their relation; and when that was last said (0: unknown, as where `latest` is empty).
-
-    In this order: records of the item, records of the user, people who say it about the item, who say the opposite
-    about its aspect, who say as much about its aspect, who mention its aspect, items of which the user mentions it,
-    items of the user. Unknown users and items (-1) have none. One call for what would take NumPy fifty.
-    """
-    for at in range(len(row)):
-        found[:, at], entries[at], times[at] = 0, -1, 0
-        user, item, e = users[row[at]], items[row[at]], explanations[at]
-        a = aspect[e]
-        if item >= 0:
-            entry = place_of(indptr, indices, item, e)
-            entries[at] = entry
-            if entry >= 0:
-                found[0, at], found[2, at] = counts[entry], supporting[entry]
-                if len(latest):
-                    times[at] = latest[entry]
-            place = place_of(aspect_indptr, aspect_indices, item, a) if a >= 0 else -1
-            if place >= 0:
-                found[5, at] = mentions[place]
-                if signs[e] > 0:
-                    found[3, at], found[4, at] = blaming[place], praising[place]
-                elif signs[e] < 0:
-                    found[3, at], found[4, at] = praising[place], blaming[place]
-        if user >= 0:
-            found[1, at] = count_at(user_indptr, user_indices, user_counts, user, e)
-            found[7, at] = seen_indptr[user + 1] - seen_indptr[user]
-            if a >= 0:
-                found[6, at] = count_at(own_indptr, own_indices, own_counts, user, a)
 
 
 @kernel

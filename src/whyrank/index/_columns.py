@@ -28,65 +28,6 @@ def listed(numbers: Numbers, scores: Floats, row: Rows, rank: Numbers, found: Nu
 
 
 @kernel
-def first_of_lists(rank: Numbers, own: Numbers, told: Numbers) -> NDArray[np.bool_]:
-    """Whether what is told beside each reason (-1: nothing) is no reason's own sense and not told above, in its list.
-
-    Reasons of one list stand together, and ranks rise within it.
-    """
-    fresh = np.ones(len(rank), np.bool_)
-    start = 0
-    for at in range(len(rank)):
-        if at and rank[at] <= rank[at - 1]:
-            start = at
-        stop = at + 1
-        while stop < len(rank) and rank[stop] > rank[stop - 1]:
-            stop += 1
-        for other in range(start, stop):
-            if told[at] >= 0 and (own[other] == told[at] or (other < at and told[other] == told[at])):
-                fresh[at] = False
-    return fresh
-
-
-@kernel
-def facts_of_reasons(
-    users: Numbers, row: Rows, rank: Numbers, explanations: Numbers, counts: Numbers, entries: Rows, latest: Rows,
-    similar: Numbers, detail: Numbers, people: Numbers, senses: Numbers, quote_starts: Rows, quote_users: Numbers,
-    often: int, share: float, facts: Numbers,
-) -> None:  # fmt: skip
-    """Everything that the texts of each reason depend on, as a row of numbers in the order of `reasons.Facts`.
-
-    `detail` and `people` are what is told beside plain praise and blame, by entry (empty: nothing), each sense once a
-    list; a user who mentions an aspect of `often` items, and of that `share` of them, mentions it often. Quotes are
-    known by their entry, and by the user where some are the user's own.
-    """
-    told, own = np.full(len(row), -1, np.int32), np.empty(len(row), np.int32)
-    for at in range(len(row)):
-        own[at] = senses[explanations[at]]
-        if len(detail) and entries[at] >= 0 and detail[entries[at]] >= 0:
-            told[at] = senses[detail[entries[at]]]
-    fresh = first_of_lists(rank, own, told) if len(detail) else np.zeros(len(row), np.bool_)
-    for at in range(len(row)):
-        entry, user = entries[at], users[row[at]]
-        facts[at, 0], facts[at, 1] = explanations[at], rank[at]
-        facts[at, 2:6] = counts[2:6, at]
-        facts[at, 6] = min(counts[1, at], counts[7, at])  # several records of one item are one item
-        facts[at, 7] = counts[6, at]
-        facts[at, 8] = counts[6, at] >= max(often, share * counts[7, at])
-        tells = fresh[at] and entry >= 0
-        facts[at, 9] = detail[entry] if tells else -1
-        facts[at, 10] = people[entry] if tells else 0
-        facts[at, 11], facts[at, 12] = counts[0, at], counts[1, at]
-        facts[at, 13] = similar[at] if len(similar) else -1
-        facts[at, 14], facts[at, 15] = latest[at] >> 32, latest[at]
-        facts[at, 16:] = -1
-        if len(quote_users) and entry >= 0 and quote_starts[entry] < quote_starts[entry + 1]:
-            facts[at, 16], facts[at, 17] = entry >> 32, entry
-            for place in range(quote_starts[entry], quote_starts[entry + 1]):
-                if quote_users[place] == user:
-                    facts[at, 18] = user
-
-
-@kernel
 def parts_of(
     queries: Floats, keys: Floats, row: Rows, explanations: Numbers, widths: NDArray[np.int64],
     into: NDArray[np.int64], scores: Floats, parts: Floats, rest: Floats,

@@ -21,9 +21,9 @@ MORE = 4  # times as many are looked at where lists are not full
 def grounded_lists(
     keys: Floats, shape: Longs, base: Floats, ranks: Numbers, by_rank: Numbers, queries: Floats, largest: float,
     rows: Longs, bonus_indptr: Longs, bonus: Numbers, values: Floats, items: Numbers, indptr: Longs, indices: Numbers,
-    supporting: Numbers, aspect: Numbers, signs: NDArray[np.int8], aspect_indptr: Longs, aspect_indices: Numbers,
-    praising: Numbers, blaming: Numbers, people: Longs, standing: Floats, backing: float, support: int,
-    distinctive: float, allowed: NDArray[np.bool_], groups: Numbers, per_aspect: int, consistent: bool, wanted: int,
+    supporting: Numbers, opposing: Numbers, standing: Floats, backing: float, support: int,
+    distinctive: float, allowed: NDArray[np.bool_], groups: Numbers, signs: NDArray[np.int8], per_aspect: int,
+    consistent: bool, wanted: int,
     scores: Floats, numbers: Numbers, first: int, last: int,
 ) -> bool:  # fmt: skip
     """Lists for `rows` first..last: `backed`, `search_given` for the `wanted` best (then for more, while lists are not
@@ -56,8 +56,8 @@ def grounded_lists(
         count = 0
         if items[row] >= 0:
             count = backed_of(
-                items[row], indptr, indices, supporting, aspect, signs, aspect_indptr, aspect_indices, praising,
-                blaming, people, standing, backing, support, distinctive, allowed, found, 0,
+                items[row], indptr, indices, supporting, opposing, standing, backing, support, distinctive, allowed,
+                found, 0,
             )  # fmt: skip
         take(queries, row, shape, query, 0)
         known = 0

@@ -40,19 +40,14 @@ class Backed(NamedTuple):
     indptr: NDArray[np.int64]
     explanations: NDArray[np.int32]
     supporting: NDArray[np.int32]
-    aspect: NDArray[np.int32]
-    signs: NDArray[np.int8]
-    aspect_indptr: NDArray[np.int64]
-    aspect_indices: NDArray[np.int32]
-    praising: NDArray[np.int32]
-    blaming: NDArray[np.int32]
-    people: NDArray[np.int64]
+    opposing: NDArray[np.int32]
     standing: NDArray[np.float32]
     backing: float
     support: int
     distinctive: float
     allowed: NDArray[np.bool_]  # empty: every one
     groups: NDArray[np.int32]
+    signs: NDArray[np.int8]
     per_aspect: int
     consistent: bool
 

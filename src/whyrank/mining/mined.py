@@ -25,7 +25,10 @@ FORMAT = 1
 TABLES = ("triplets.parquet", "wordings.parquet", "explanations.parquet")
 OF_WORDINGS = {"explanation": pl.String(), "text": pl.String(), "normalized": pl.String()}
 OF_CLAUSES = {"id": pl.String(), "text": pl.String()}
-OF_STATEMENTS = {**OF_CLAUSES, "aspect": pl.String(), "sense": pl.String(), "polarity": pl.Int8()}
+OF_STATEMENTS = {
+    **OF_CLAUSES,
+    **{"aspect": pl.String(), "sense": pl.String(), "polarity": pl.Int8(), "opposite": pl.String()},
+}
 KEYS = "reviews.parquet"  # which reviews were read, so that none counts twice; folders of clauses have none
 
 
@@ -99,7 +102,7 @@ class Mined:
 
     def frame(self) -> pl.DataFrame:
         """The triplets as a table: user, item, explanation, text, rating, time, sentence."""
-        own = ["aspect", "polarity"] if self.unit == "statements" else []
+        own = ["aspect", "polarity", "sense", "opposite"] if self.unit == "statements" else []
         texts = self.explanations.select(pl.col("id").alias("explanation"), "text", *own)
         table = self.pool.triplets.join(texts, on="explanation", how="left", maintain_order="left")
         known = [name for name in ("rating", "time") if table[name].null_count() < table.height]
@@ -157,7 +160,7 @@ class Mined:
                 report.wordings |= {row["rule"]: row["wordings"]} if row["wordings"] is not None else {}
             kind = StatementRules if account.get("unit") == "statements" else MiningRules
             pool = Pool(
-                _whole(triplets.drop("text", "aspect", "polarity", strict=False)),
+                _whole(triplets.drop("text", "aspect", "polarity", "sense", "opposite", strict=False)),
                 _with_columns(wordings, OF_WORDINGS),
                 _with_columns(explanations, OF_STATEMENTS if kind is StatementRules else OF_CLAUSES),
             )

@@ -140,7 +140,7 @@ def merged(pool: Pool, into: dict[str, str]) -> Pool:
 
 def described(pool: Pool) -> Pool:
     """Fill in the table of explanations: counts, sentiment, mean rating, specificity, and wordings per group."""
-    own = [name for name in ("sense", "polarity") if name in pool.explanations.columns]
+    own = [name for name in ("sense", "polarity", "opposite") if name in pool.explanations.columns]
     table = pool.explanations.select("id", "text", "aspect", *own)
     said = pool.triplets.group_by("explanation").agg(
         count=pl.len(),

@@ -303,4 +303,12 @@ def describe(taken: pl.DataFrame, language: StatementEnglish) -> tuple[pl.DataFr
     aspect = pl.when(pl.col("text").str.contains(" to ")).then(pl.lit(ITSELF)).otherwise("aspect").alias("aspect")
     table = table.with_columns(text=text)
     table = table.with_columns(text=pl.Series([language.spelled(each) for each in table["text"]], dtype=pl.String))
-    return wordings, table.select("id", "text", aspect, "sense", "polarity").sort("id")
+    opposite = pl.col("sense").replace_strict(opposites(table["sense"], language), return_dtype=pl.String)
+    return wordings, table.select("id", "text", aspect, "sense", "polarity", opposite=opposite).sort("id")
+
+
+def opposites(senses: pl.Series, language: StatementEnglish) -> dict[str, str | None]:
+    """Map senses to those that say the opposite: quiet and noisy, too quiet and quiet; an average one has none."""
+    found: dict[str, str | None] = {sense: language.opposites.get(sense) for sense in senses.unique().to_list()}
+    found |= {sense: sense.removeprefix("too ") for sense in found if sense.startswith("too ")}
+    return found | {"average": None, MISSING: EXCESSIVE}

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from whyrank.explain.reasons import Reason
     from whyrank.explain.recommend import Recommendation, RecommendedPair
     from whyrank.explain.result import Pairs
-    from whyrank.explain.sentences import Templates
     from whyrank.training import Run
+    from whyrank.wording.templates import Templates
 
 Shape = tuple[int | None, ...]  # None where any size will do
 Cached = TypeVar("Cached")

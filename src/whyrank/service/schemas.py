@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model, model_validator
 
+from whyrank.explain.evidence import Evidence
 from whyrank.explain.options import Declared, ItemGoals, Options
 
 MAX_PAIRS = 1000
@@ -223,18 +224,11 @@ class InArm(BaseModel):
     arm: str | None = None
 
 
-class EvidenceOut(BaseModel):
-    """Who says an explanation, and who says the opposite; item, similar_items and user count training records."""
-
-    item: int
-    similar_items: int | None = Field(description="null unless asked for by `similar`")
-    user: int
-    supporting: int = Field(description="people who say it about the item")
-    opposing: int = Field(description="people who say the opposite about the same aspect of the item")
-    agreeing: int = Field(description="people who say as much, good or bad, about the same aspect of the item")
-    mentions: int = Field(description="people who mention the aspect of the item at all")
-    user_aspect: int = Field(description="items of which the user mentions the aspect")
-    latest: int | None = Field(description="when it was last said about the item; seconds since 1970")
+EvidenceOut: type[BaseModel] = create_model(
+    "EvidenceOut",
+    __doc__=Evidence.__doc__,
+    **{each.name: (each.type, Field(description=each.help)) for each in Evidence.declared()},  # type: ignore[call-overload]
+)
 
 
 class QuoteOut(BaseModel):
@@ -254,7 +248,7 @@ class ReasonOut(BaseModel):
     sentence: str = Field(description="what can be shown to people; all of it follows from the evidence")
     score: float
     parts: dict[str, float] = Field(description="parts of the score; they add up to it")
-    evidence: EvidenceOut
+    evidence: EvidenceOut  # type: ignore[valid-type]
     aspect: str | None = Field(description="what it is about, where that is known")
     polarity: int = Field(description="1: speaks for the item, -1: against it, 0: neither, or unknown")
     quotes: list[QuoteOut]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
-from whyrank.explain.facts import OFTEN
-from whyrank.explain.phrases import singular_of
-from whyrank.explain.reasons import Reason
-from whyrank.explain.sentences import default_templates
+from whyrank.wording.phrases import singular_of
+from whyrank.wording.templates import OFTEN, default_templates
 
 Verdict = Literal["backed", "not backed", "not recognized"]
 LARGEST = 20_000  # characters of a text that are looked at
@@ -51,6 +49,47 @@ PLAIN = _words(
 PLAIN |= PEOPLE | YOU | MENTIONS
 
 
+class Counts(Protocol):
+    """The evidence of a reason, as far as claims go by it."""
+
+    @property
+    def supporting(self) -> int: ...
+    @property
+    def opposing(self) -> int: ...
+    @property
+    def mixed(self) -> int: ...
+    @property
+    def praise(self) -> int: ...
+    @property
+    def complaints(self) -> int: ...
+    @property
+    def mentions(self) -> int: ...
+    @property
+    def user_says(self) -> int: ...
+    @property
+    def user_mentions(self) -> int: ...
+    def as_dict(self) -> dict[str, int | None]: ...
+
+
+class Claimable(Protocol):
+    """A reason of `model.explain`."""
+
+    @property
+    def explanation(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def sentence(self) -> str: ...
+    @property
+    def aspect(self) -> str | None: ...
+    @property
+    def polarity(self) -> int: ...
+    @property
+    def evidence(self) -> Counts: ...
+    @property
+    def quotes(self) -> Sequence[Mapping[str, object]]: ...
+
+
 @dataclass(frozen=True)
 class Claim:
     """A part of a text, and whether the reasons back it."""
@@ -64,10 +103,10 @@ class Claim:
         return dict(vars(self))
 
 
-def claims(reasons: Iterable[Reason]) -> list[dict[str, object]]:
+def claims(reasons: Iterable[Claimable]) -> list[dict[str, object]]:
     """What may be claimed: a compact list for a prompt, which JSON can hold.
 
-    Counts are of people, but for `you_said` (records) and `you_mention_aspect` (items).
+    Counts have the names and the meaning that they have in the evidence.
 
     Args:
         reasons: Reasons as `model.explain` returns them.
@@ -82,28 +121,21 @@ def claims(reasons: Iterable[Reason]) -> list[dict[str, object]]:
         >>> claims(reasons)[0]["statement"]
         'quiet room'
     """
-    listed: list[dict[str, object]] = []
-    for each in reasons:
-        said = each.evidence
-        listed.append(
-            {
-                "id": each.explanation,
-                "statement": each.text,
-                "about": each.aspect,
-                "polarity": {1: "positive", -1: "negative"}.get(each.polarity, "neutral"),
-                "people_for": said.supporting,
-                "people_against": said.opposing,
-                "people_who_mention_it": said.mentions,
-                "you_said": said.user,
-                "you_mention_aspect": said.user_aspect,
-                "sentence": each.sentence,
-                "quotes": [quote["text"] for quote in each.quotes],
-            }
-        )
-    return listed
+    return [
+        {
+            "id": each.explanation,
+            "statement": each.text,
+            "about": each.aspect,
+            "polarity": {1: "positive", -1: "negative"}.get(each.polarity, "neutral"),
+            **each.evidence.as_dict(),
+            "sentence": each.sentence,
+            "quotes": [quote["text"] for quote in each.quotes],
+        }
+        for each in reasons
+    ]
 
 
-def supported(text: str, reasons: Iterable[Reason]) -> list[Claim]:
+def supported(text: str, reasons: Iterable[Claimable]) -> list[Claim]:
     """Every claim of a text with a verdict: backed, not backed, or not recognized.
 
     A claim is backed only if its words are those of a reason, with the same polarity, and every number and quantity
@@ -143,7 +175,7 @@ def supported(text: str, reasons: Iterable[Reason]) -> list[Claim]:
 class _Known:
     """A reason with the words that speak of it."""
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: Claimable) -> None:
         self.reason = reason
         words = set(_lemmas(reason.text)) - PLAIN
         self.negated = bool(words & NOT)
@@ -199,39 +231,31 @@ def _problem(words: list[str], known: _Known) -> str | None:
     whole, blames, praises = known.words <= given, bool(given & AGAINST), bool(given & FOR)
     if bool(given & NOT) != (known.negated and whole):
         return "it says the opposite"
-    others = blames and not whole and reason.polarity > 0 and said.opposing > 0  # "two complain about the staff"
+    others = blames and not whole and reason.polarity > 0 and said.complaints > 0  # "two complain about the staff"
     if (praises and reason.polarity <= 0 and not given & YOU) or (blames and reason.polarity >= 0 and not others):
         return "the people who say it do not mean that"
-    wrong = [number for number in _numbers(words) if number not in _counts(known, given, others)]
+    counts = {said.complaints} if others else {said.supporting}
+    if (praises or blames) and not whole and not others:  # of the aspect, whatever they say about it
+        counts.add(said.praise if praises else said.complaints)
+    people = max(counts)
+    counts |= {said.mentions} if given & MENTIONS else set()
+    counts |= {said.user_says, said.user_mentions} if given & YOU else set()
+    wrong = [number for number in _numbers(words) if number not in counts]
     if wrong:
         return f"{wrong[0]:,} is no count of the evidence"
     if any("%" in word for word in words):
         return "the evidence has no shares"
-    most = said.opposing if others else max(said.supporting, said.agreeing)
-    if given & ALL and not (said.mentions and said.agreeing == said.mentions and not said.opposing):
+    if given & ALL and (people != said.mentions or said.opposing or said.mixed):
         return "not everybody says so"
-    if given & MOST and 2 * most <= said.mentions:
+    if given & MOST and 2 * people <= said.mentions:
         return "most do not say so"
-    if any(most < least for word, least in SEVERAL.items() if word in given):
+    if any(people < least for word, least in SEVERAL.items() if word in given):
         return "so many do not say so"
-    if given & (YOU | CAUSES) and not (said.user or said.user_aspect):
+    if given & (YOU | CAUSES) and not (said.user_says or said.user_mentions):
         return "the user has not said so"
-    if "often" in given and said.user_aspect < OFTEN:
+    if "often" in given and said.user_mentions < OFTEN:
         return "the user does not say so often"
     return None
-
-
-def _counts(known: _Known, given: set[str], others: bool) -> set[int]:
-    """Which numbers a claim may have: those of the people it speaks of."""
-    said = known.reason.evidence
-    counts = {said.opposing} if others else {said.supporting}
-    if given & (FOR | AGAINST) and not others:
-        counts.add(said.agreeing)
-    if given & MENTIONS:
-        counts.add(said.mentions)
-    if given & YOU:
-        counts |= {said.user, said.user_aspect}
-    return counts
 
 
 def _numbers(words: list[str]) -> list[int]:
