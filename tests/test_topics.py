@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import whyrank as wr
 from whyrank.data import Triplets
+from whyrank.explain._told import familiar_and_detailed
 from whyrank.explain.topics import groups_of, topic_of
 from whyrank.index._backing import first_of_aspects
-from whyrank.index._columns import first_of_lists
 
 Statements = dict[str, tuple[str, int]]  # id: text, people
 MANY: Statements = {
@@ -28,11 +28,11 @@ MANY: Statements = {
 
 def model_of(statements: Statements) -> wr.Model:
     rows = [
-        (f"u{n}", "i", each, text, each.split("|")[0], -1 if each[-1] == "-" else 1)
+        (f"u{n}", "i", each, text, *each.split("|")[:2], -1 if each[-1] == "-" else 1)
         for each, (text, people) in statements.items()
         for n in range(people)
     ]
-    columns = ["user", "item", "explanation", "text", "aspect", "polarity"]
+    columns = ["user", "item", "explanation", "text", "aspect", "sense", "polarity"]
     return wr.POP().fit(Triplets.from_frame(pl.DataFrame(rows, columns, orient="row")))
 
 
@@ -72,11 +72,11 @@ def test_what_the_item_itself_is_may_come_more_than_once_but_not_with_its_opposi
         "it|difficult|-": ("difficult recipe", 6),
     }
     rows = [
-        (f"u{n}", "i", each, text, "it", -1 if each[-1] == "-" else 1)
+        (f"u{n}", "i", each, text, "it", each.split("|")[1], -1 if each[-1] == "-" else 1)
         for each, (text, people) in itself.items()
         for n in range(people)
     ]
-    columns = ["user", "item", "explanation", "text", "aspect", "polarity"]
+    columns = ["user", "item", "explanation", "text", "aspect", "sense", "polarity"]
     model = wr.POP().fit(Triplets.from_frame(pl.DataFrame(rows, columns, orient="row")))
     for polarity in ("positive", "any"):
         found = model.explain("new", "i", polarity=polarity, backing=0.0)
@@ -128,12 +128,16 @@ def test_details_are_told_as_by_the_definition(each: list[list[tuple[int, int]]]
     rank = np.array([place + 1 for listed in each for place in range(len(listed))], np.int32)
     own, told = (np.array([pair[k] for listed in each for pair in listed], np.int32) for k in (0, 1))
     expected = [
-        detail < 0
-        or (detail not in [one for one, _ in listed] and detail not in [other for _, other in listed[:place]])
+        -1 if detail in [one for one, _ in listed] or detail in [other for _, other in listed[:place]] else detail
         for listed in each
         for place, (_, detail) in enumerate(listed)
     ]
-    assert first_of_lists(rank, own, told).tolist() == expected
+    numbers = np.arange(len(rank))
+    senses = np.arange(-1, 3, dtype=np.int32)  # explanation k + 1 has sense k
+    zero = np.zeros(len(rank), np.int64)
+    told_as = np.where(told < 0, -1, told + 1).astype(np.int32)
+    found = familiar_and_detailed(rank, own + np.int32(1), numbers, zero, zero + 1.0, told_as, senses)[1]
+    assert [senses[each] if each >= 0 else -1 for each in found] == expected
 
 
 @given(st.permutations(range(6)), st.integers(0, 2), st.booleans(), st.integers(1, 6))
