@@ -50,6 +50,7 @@ class Triplets:
     aspects: pl.Series | None = None  # one per explanation: what it is about, null where unknown
     polarity: NDArray[np.int8] | None = None  # one per explanation: -1 blames, 0 is neutral or unknown, 1 praises
     sources: pl.Series | None = None  # one per triplet: the review that the sentence is from, null where unknown
+    copy_group: pl.Series | None = None  # one per record: what records with copies of one text share, null where alone
     rating_range: Range | None = None  # the scale of ratings, where it was named; otherwise it is recognised from them
 
     @classmethod
@@ -62,7 +63,7 @@ class Triplets:
         rating_range: Range | None = None,
     ) -> Triplets:
         """Intern a table of triplets: columns user, item, explanation; optional rating, time, text, aspect,
-        polarity (-1, 0 or 1), sentence, source.
+        polarity (-1, 0 or 1), sentence, source, copy_group (records whose texts are copies of each other share one).
 
         The table is one of polars, or what polars makes one of: columns by name, rows, a table of pandas or Arrow.
 
@@ -94,6 +95,7 @@ class Triplets:
             aspects=_aspects(frame, explanations),
             polarity=_polarity(frame, explanations),
             sources=text_column(frame, "source").gather(rows) if "source" in frame.columns else None,
+            copy_group=_copy_groups(frame, rows[records.explanations.indptr[:-1]]),
             rating_range=rating_range,
         )
 
@@ -193,6 +195,7 @@ class Triplets:
             record_explanations=self.record_explanations.take(records),
             rating=None if self.rating is None else self.rating[records],
             time=None if self.time is None else self.time[records],
+            copy_group=None if self.copy_group is None else self.copy_group.gather(records),
             sentences=None if self.sentences is None or entries is None else self.sentences.gather(entries),
             sources=None if self.sources is None or entries is None else self.sources.gather(entries),
         )
@@ -217,6 +220,7 @@ class Triplets:
             record_explanations=said,
             rating=_both(self.rating, other.rating, sizes, np.float32(np.nan)),
             time=_both(self.time, other.time, sizes, np.int64(0)),
+            copy_group=_after(self.copy_group, other.copy_group, *sizes),
             sentences=_after(self.sentences, other.sentences, len(self), len(other)),
             sources=_after(self.sources, other.sources, len(self), len(other)),
         )
@@ -302,6 +306,8 @@ class Triplets:
             columns["sentence"] = self.sentences
         if self.sources is not None:
             columns["source"] = self.sources
+        if self.copy_group is not None:
+            columns["copy_group"] = self.copy_group.gather(self.record_explanations.rows_of_entries())
         return pl.DataFrame(columns)
 
     def split(self, seed: int = 0, **shares: Unpack[Shares]) -> Split:
@@ -331,6 +337,8 @@ class Triplets:
             hasher.update(b"aspects" + Vocabulary(self.aspects.fill_null("")).digest().encode())
         if self.polarity is not None:
             hasher.update(b"polarity" + self.polarity.tobytes())
+        if self.copy_group is not None:
+            hasher.update(b"copies" + Vocabulary(self.copy_group.fill_null("")).digest().encode())
         return hasher.hexdigest()
 
     def _entries(self, records: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -439,6 +447,13 @@ def _texts(frame: pl.DataFrame, texts: pl.DataFrame | None, explanations: Vocabu
     ids = pl.DataFrame({"explanation": explanations.ids})
     joined = ids.join(known, on="explanation", how="left", maintain_order="left")
     return joined.select(pl.coalesce("text", "explanation").alias("text"))["text"]
+
+
+def _copy_groups(frame: pl.DataFrame, rows: NDArray[np.int64]) -> pl.Series | None:
+    """The group of each record, by its first row; None: none is given."""
+    if "copy_group" not in frame.columns:
+        return None
+    return text_column(frame, "copy_group").gather(rows).replace("", None)
 
 
 def _aspects(frame: pl.DataFrame, explanations: Vocabulary) -> pl.Series | None:
