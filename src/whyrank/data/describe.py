@@ -115,7 +115,7 @@ def _tail(counts: NDArray[np.int64]) -> Tail:
 def _copied(groups: pl.Series | None) -> int | None:
     if groups is None:
         return None
-    return groups.drop_nulls().is_duplicated().sum()
+    return int(groups.drop_nulls().is_duplicated().sum())
 
 
 def _ratings(rating: NDArray[np.float32] | None) -> dict[str, float] | None:

@@ -221,7 +221,7 @@ def _places(path: Path, first: list[str], columns: Columns | None, may_name: boo
     """Where each of our columns is: its number, or its name in a header."""
     if may_name and set(FIELDS[:3]) <= {name.strip().strip('"') for name in first}:
         return {name: (columns or {}).get(name, name) for name in FIELDS}
-    places = dict(columns) if columns else {name: place for place, name in enumerate(FIELDS)}
+    places: dict[str, str | int] = dict(columns) if columns else {name: place for place, name in enumerate(FIELDS)}
     kinds = {type(place) for place in places.values()}
     if len(kinds) > 1 or (str in kinds and not may_name):
         raise DataError(
