@@ -159,7 +159,11 @@ def sentence(each: str, templates: Templates = GUESTS, catalog: Catalog = CATALO
             {"supporting": 2, "user_says": 2},
             "Two guests said “Very good” about this; so did you about two films.",
         ),
-        ("tag", {"supporting": 2, "user_says": 1}, "Two guests said “Very good” about this; so did you about one film."),
+        (
+            "tag",
+            {"supporting": 2, "user_says": 1},
+            "Two guests said “Very good” about this; so did you about one film.",
+        ),
         ("bed+", {}, "Nobody mentions the comfortable beds here yet."),
         ("bed+", {"mixed": 2}, "Two guests say “comfortable bed”, and the opposite, too."),
         ("bed+", {"user_says": 2}, "Nobody mentions the comfortable beds here yet; you have elsewhere."),
@@ -296,7 +300,9 @@ def reason(text: str, aspect: str | None, polarity: int, **counts: int) -> Reaso
 
 
 REASONS = [
-    reason("friendly staff", "staff", 1, supporting=12, praise=14, mentions=16, opposing=1, complaints=2, user_mentions=3),
+    reason(
+        "friendly staff", "staff", 1, supporting=12, praise=14, mentions=16, opposing=1, complaints=2, user_mentions=3
+    ),
     reason("comfortable bed", "bed", 1, supporting=3, praise=3, mentions=3),
     reason("thin walls", "wall", -1, supporting=5, complaints=5, mentions=6, opposing=1),
     reason("no hot water", "water", -1, supporting=2, complaints=2, mentions=4),
@@ -386,14 +392,18 @@ def test_our_own_sentences_are_backed_and_claims_are_json() -> None:
 
 # -- one number, one meaning -------------------------------------------------------------------------------------------
 
-MANY_FORMS = STATEMENTS | PLAIN | {
-    "wall+": ("thick walls", "wall", 1, "thick", "thin"),
-    "it+": ("fun game", "it", 1, "fun", "boring"),
-    "it-": ("boring game", "it", -1, "boring", "fun"),
-    "work+": ("works well", "to work", 1, "well", None),
-    "room-": ("too small room", "room", -1, "small", None),
-    "quoted": ("as good as home", "breakfast", 1, "homely", None),
-}
+MANY_FORMS = (
+    STATEMENTS
+    | PLAIN
+    | {
+        "wall+": ("thick walls", "wall", 1, "thick", "thin"),
+        "it+": ("fun game", "it", 1, "fun", "boring"),
+        "it-": ("boring game", "it", -1, "boring", "fun"),
+        "work+": ("works well", "to work", 1, "well", None),
+        "room-": ("too small room", "room", -1, "small", None),
+        "quoted": ("as good as home", "breakfast", 1, "homely", None),
+    }
+)
 NUMBER = rf"(?P<n>\d[\d,]*|{'|'.join(ENGLISH.settings['numbers'][1:])})"
 SAID = {  # every way in which a sentence speaks of a number, and the count of the evidence that it must be
     rf"though {NUMBER} disagrees?": "opposing",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,9 +8,10 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from whyrank.data.extra import write_extra, write_index
 
 from whyrank.data import Split, Triplets, read, read_split, read_splits, splits, write_splits
-from whyrank.data.extra import write_extra, write_index
+from whyrank.data.describe import describe
 from whyrank.errors import DataError, ParameterError
 
 rows = st.lists(
@@ -147,3 +149,53 @@ def test_a_split_that_cannot_keep_its_shares_says_what_it_gives(
     sparse.split(method="hash")
     data.split()
     assert not caplog.text
+
+
+copied = st.lists(
+    st.tuples(
+        *(st.sampled_from("abcd"), st.sampled_from("uvwxyz"), st.sampled_from("12345")),
+        *(st.integers(1, 9), st.sampled_from([None, "g", "h", "i"])),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+def with_groups(rows: list[tuple[object, ...]]) -> Triplets:
+    names = ["user", "item", "explanation", "time", "copy_group"]
+    return Triplets.from_frame(pl.DataFrame(rows, names, orient="row"))
+
+
+@given(copied, st.sampled_from(["random", "time", "leave-last", "hash"]), st.integers(0, 9))
+def test_copies_are_in_the_same_part(rows: list[tuple[object, ...]], method: str, seed: int) -> None:
+    made = with_groups(rows)
+    split = made.split(seed=seed, method=method)  # type: ignore[arg-type]
+    parts = (split.train_records, split.validation_records, split.test_records)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(made.records))
+    groups = [set(made.copy_group.gather(part).drop_nulls()) for part in parts]
+    assert not groups[0] & groups[1] | groups[0] & groups[2] | groups[1] & groups[2]
+    if method == "random":
+        assert len(np.unique(split.train.explanation)) == len(made.explanations)
+
+
+def test_groups_of_one_record_change_no_split(data: Triplets) -> None:
+    alone = replace(data, copy_group=pl.Series([str(number) for number in range(data.records)]))
+    for method in ("random", "time", "leave-last"):
+        one, other = (each.split(seed=3, method=method) for each in (data, alone))
+        assert np.array_equal(one.test_records, other.test_records)
+        assert np.array_equal(one.validation_records, other.validation_records)
+
+
+def test_the_last_of_a_user_are_counted_without_copies() -> None:
+    rows = [("a", item, "1", at, group) for at, (item, group) in enumerate(zip("uvwxyz", "ghgiig", strict=True), 1)]
+    split = with_groups(rows).split(method="leave-last", last=1)  # by the last of each: h, then i, then g
+    parts = (split.train, split.validation, split.test)
+    assert [part.items.terms(part.record_item).to_list() for part in parts] == [["v"], ["x", "y"], ["u", "w", "z"]]
+
+
+def test_groups_of_copies_are_written_read_and_described(tmp_path: Path) -> None:
+    made = with_groups([("a", "u", "1", 1, "g"), ("a", "v", "1", 2, "g"), ("a", "w", "1", 3, None)])
+    for name in ("t.parquet", "t.csv", "t.jsonl"):
+        assert read(made.write(tmp_path / name)).digest() == made.digest()
+    assert read_split(made.split(seed=0).write(tmp_path / "split")).data.copy_group.to_list() == ["g", "g", None]
+    assert describe(made).copied == 2

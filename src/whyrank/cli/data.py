@@ -230,6 +230,8 @@ def _sizes(description: Description) -> FittingTable:
     if description.ratings:
         low, high, mean = (description.ratings[name] for name in ("low", "high", "mean"))
         rows.append(["ratings", f"{low:g} to {high:g}, mean {mean:.2f}"])
+    if description.copied is not None:
+        rows.append(["records with a text of another one", f"{description.copied:,}"])
     return FittingTable(["what", "count"], rows, title="Sizes", head=False)
 
 

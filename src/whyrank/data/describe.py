@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.triplets import Triplets
@@ -38,6 +39,7 @@ class Description:
     per_item: Tail  # records of an item
     per_explanation: Tail  # triplets of an explanation
     ratings: dict[str, float] | None
+    copied: int | None  # records whose text stands under another record, too; None: nothing is known of it
     most_said: list[tuple[str, int]]
     examples: list[str]
 
@@ -80,6 +82,7 @@ def describe(triplets: Triplets, examples: int = 5, seed: int = 0) -> Descriptio
         per_item=_tail(_row_counts(triplets.record_item, len(triplets.items))),
         per_explanation=_tail(popularity),
         ratings=_ratings(triplets.rating),
+        copied=_copied(triplets.copy_group),
         most_said=list(zip(triplets.text_of(often).to_list(), popularity[often].tolist(), strict=True)),
         examples=triplets.text_of(drawn).to_list(),
     )
@@ -107,6 +110,12 @@ def _tail(counts: NDArray[np.int64]) -> Tail:
         once=int((counts == 1).sum()),
         head_share=float(head),
     )
+
+
+def _copied(groups: pl.Series | None) -> int | None:
+    if groups is None:
+        return None
+    return int(groups.drop_nulls().is_duplicated().sum())
 
 
 def _ratings(rating: NDArray[np.float32] | None) -> dict[str, float] | None:

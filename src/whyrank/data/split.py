@@ -148,6 +148,9 @@ def split_records(
     explanations may be cold. `method="hash"` looks at nothing but a record's own ids, so that data in many places is
     split alike; shares are met on average, and what is rare may be cold.
 
+    Records with the same `copy_group`, whose texts are copies of each other, are in the same part, so that no test
+    record was seen in training: where one must be in training all are, and by time the latest of them counts.
+
     Raises ParameterError for shares and methods that do not exist, DataError where times are needed and missing.
 
     >>> from whyrank.lab.simulate import simulate
@@ -167,13 +170,13 @@ def split_records(
             raise ParameterError(f"{name} is {share}; use a share from 0 to below 1")
     info = SplitInfo(method=method, seed=seed, test=test, validation=validation, number=number)
     if method == "hash":
-        user, item = id_hashes(triplets.users.ids)[triplets.record_user], id_hashes(triplets.items.ids)
-        parts = hashed_parts(user, item[triplets.record_item], info)
-        return _by_part(triplets, parts, info)
+        return _by_part(triplets, hashed_parts(*_hashes_of_records(triplets), info), info)
     order, cover = _by_time(triplets) if method == "time" else _at_random(triplets, seed, number)
-    training = max(triplets.records - round(test * triplets.records), int(cover))
-    held = min(round(validation * training), training - int(cover))
-    train, held_out, rest = np.split(order, [training - held, training])
+    units = _units(triplets)
+    order, cover = _together(order, int(cover), units, np.maximum if method == "time" else np.minimum)
+    training = _end_of_unit(units[order], max(triplets.records - round(test * triplets.records), cover))
+    held = min(round(validation * training), training - cover)
+    train, held_out, rest = np.split(order, [_end_of_unit(units[order], training - held), training])
     made = Split(triplets, np.sort(train), np.sort(held_out), np.sort(rest), info)
     if warn and number == 1:  # others of the same data are alike
         _warn_of_shares(made)
@@ -197,13 +200,23 @@ def _leave_last(
     if triplets.time is None:
         raise DataError("a split by each user's last records needs times", column="time", expected="a time column")
     drawn = np.random.default_rng([seed, number]).permutation(triplets.records)
-    order = np.lexsort((drawn, triplets.time, triplets.record_user))
+    units = _units(triplets)
+    latest, place = np.full(triplets.records, np.iinfo(np.int64).min), np.zeros(triplets.records, np.int64)
+    np.maximum.at(latest, units, triplets.time)
+    np.maximum.at(place, units, drawn)
+    # Of copies only one is counted, the last one here; the others follow it.
+    order = np.lexsort((drawn, units, place[units], latest[units], triplets.record_user))
     users = triplets.record_user[order]
-    count = np.bincount(users, minlength=len(triplets.users))
-    after = np.cumsum(count)[users] - np.arange(1, len(order) + 1)  # how many records of the user come later
+    counted = np.append((np.diff(units[order]) != 0) | (np.diff(users) != 0), True)
+    count = np.bincount(users[counted], minlength=len(triplets.users))
+    after = np.cumsum(count)[users] - (np.cumsum(counted) - counted) - 1  # how many records of the user come later
     first = after == count[users] - 1
     parts = np.empty(triplets.records, np.uint8)
     parts[order] = np.where(first, 0, np.where(after < last, 2, np.where(after < 2 * last, 1, 0)))
+    if triplets.copy_group is not None:  # several users may share one
+        least = np.full(triplets.records, 2, np.uint8)
+        np.minimum.at(least, units, parts)
+        parts = least[units]
     shares = [float((parts == part).mean()) for part in (2, 1)]
     validation_share = shares[1] / max(1 - shares[0], 1e-9)
     info = SplitInfo(
@@ -218,6 +231,44 @@ def _leave_last(
             *(f"{few:,}", f"{known:,}", 2 * last + 1, last, f"{int((count == 1).sum()):,}", 2 * last + 1, 2 * last + 1),
         )
     return _by_part(triplets, parts, info)
+
+
+def _units(triplets: Triplets) -> Records:
+    """The number of a record, or of the first one that it must stay together with."""
+    alone = np.arange(triplets.records)
+    if triplets.copy_group is None:
+        return alone
+    first = pl.DataFrame({"group": triplets.copy_group, "record": alone}).select(
+        pl.when(pl.col("group").is_null()).then("record").otherwise(pl.col("record").min().over("group"))
+    )
+    return first.to_series().to_numpy().astype(np.int64)
+
+
+def _together(order: Records, cover: int, units: Records, rank: np.ufunc) -> tuple[Records, int]:
+    """An order in which the records of a unit follow each other, from the place of its first or last one."""
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    of_unit = place.copy()
+    rank.at(of_unit, units, place)
+    of_record = of_unit[units]
+    return np.lexsort((place, of_record)), int((of_record < cover).sum())
+
+
+def _end_of_unit(units: Records, place: int) -> int:
+    """The first place, from the given one, at which an order can be cut without parting a unit."""
+    while 0 < place < len(units) and units[place - 1] == units[place]:
+        place += 1
+    return place
+
+
+def _hashes_of_records(triplets: Triplets) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Hashes of the user and the item of every record, or of the group that it must stay together with."""
+    user, item = id_hashes(triplets.users.ids)[triplets.record_user], id_hashes(triplets.items.ids)
+    item = item[triplets.record_item]
+    if triplets.copy_group is not None:
+        grouped, group = triplets.copy_group.is_not_null().to_numpy(), id_hashes(triplets.copy_group.fill_null(""))
+        user, item = np.where(grouped, group, user), np.where(grouped, group, item)
+    return user, item
 
 
 def _warn_of_shares(made: Split) -> None:

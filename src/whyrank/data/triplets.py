@@ -52,6 +52,7 @@ class Triplets:
     senses: pl.Series | None = None  # one per explanation: what it says about its aspect, null where unknown
     opposites: pl.Series | None = None  # one per explanation: the sense that says the opposite, null if there is none
     sources: pl.Series | None = None  # one per triplet: the review that the sentence is from, null where unknown
+    copy_group: pl.Series | None = None  # one per record: what records with copies of one text share, null where alone
     rating_range: Range | None = None  # the scale of ratings, where it was named; otherwise it is recognised from them
 
     @classmethod
@@ -64,7 +65,8 @@ class Triplets:
         rating_range: Range | None = None,
     ) -> Triplets:
         """Intern a table of triplets: columns user, item, explanation; optional rating, time, text, aspect,
-        polarity (-1, 0 or 1), sense, opposite (the sense that says the opposite), sentence, source.
+        polarity (-1, 0 or 1), sense, opposite (the sense that says the opposite), sentence, source,
+        copy_group (records whose texts are copies of each other share one).
 
         The table is one of polars, or what polars makes one of: columns by name, rows, a table of pandas or Arrow.
 
@@ -98,6 +100,7 @@ class Triplets:
             senses=_names(frame, "sense", explanations),
             opposites=_names(frame, "opposite", explanations),
             sources=text_column(frame, "source").gather(rows) if "source" in frame.columns else None,
+            copy_group=_copy_groups(frame, rows[records.explanations.indptr[:-1]]),
             rating_range=rating_range,
         )
 
@@ -197,6 +200,7 @@ class Triplets:
             record_explanations=self.record_explanations.take(records),
             rating=None if self.rating is None else self.rating[records],
             time=None if self.time is None else self.time[records],
+            copy_group=None if self.copy_group is None else self.copy_group.gather(records),
             sentences=None if self.sentences is None or entries is None else self.sentences.gather(entries),
             sources=None if self.sources is None or entries is None else self.sources.gather(entries),
         )
@@ -221,6 +225,7 @@ class Triplets:
             record_explanations=said,
             rating=_both(self.rating, other.rating, sizes, np.float32(np.nan)),
             time=_both(self.time, other.time, sizes, np.int64(0)),
+            copy_group=_after(self.copy_group, other.copy_group, *sizes),
             sentences=_after(self.sentences, other.sentences, len(self), len(other)),
             sources=_after(self.sources, other.sources, len(self), len(other)),
         )
@@ -311,6 +316,8 @@ class Triplets:
             columns["sentence"] = self.sentences
         if self.sources is not None:
             columns["source"] = self.sources
+        if self.copy_group is not None:
+            columns["copy_group"] = self.copy_group.gather(self.record_explanations.rows_of_entries())
         return pl.DataFrame(columns)
 
     def split(self, seed: int = 0, **shares: Unpack[Shares]) -> Split:
@@ -343,6 +350,8 @@ class Triplets:
         for name, values in (("senses", self.senses), ("opposites", self.opposites)):
             if values is not None:
                 hasher.update(name.encode() + Vocabulary(values.fill_null("")).digest().encode())
+        if self.copy_group is not None:
+            hasher.update(b"copies" + Vocabulary(self.copy_group.fill_null("")).digest().encode())
         return hasher.hexdigest()
 
     def _entries(self, records: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -458,6 +467,13 @@ def _names(frame: pl.DataFrame, column: str, explanations: Vocabulary) -> pl.Ser
     if column not in frame.columns:
         return None
     return _of_explanations(frame, text_column(frame, column).replace("", None), explanations)
+
+
+def _copy_groups(frame: pl.DataFrame, rows: NDArray[np.int64]) -> pl.Series | None:
+    """The group of each record, by its first row; None: none is given."""
+    if "copy_group" not in frame.columns:
+        return None
+    return text_column(frame, "copy_group").gather(rows).replace("", None)
 
 
 def _polarity(frame: pl.DataFrame, explanations: Vocabulary) -> NDArray[np.int8] | None:

@@ -27,7 +27,10 @@ OF_WORDINGS = {"explanation": pl.String(), "text": pl.String(), "normalized": pl
 OF_CLAUSES = {"id": pl.String(), "text": pl.String()}
 OF_STATEMENTS = {
     **OF_CLAUSES,
-    **{"aspect": pl.String(), "sense": pl.String(), "polarity": pl.Int8(), "opposite": pl.String()},
+    "aspect": pl.String(),
+    "sense": pl.String(),
+    "polarity": pl.Int8(),
+    "opposite": pl.String(),
 }
 KEYS = "reviews.parquet"  # which reviews were read, so that none counts twice; folders of clauses have none
 

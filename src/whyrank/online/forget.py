@@ -322,8 +322,8 @@ def _unlinked(catalog: Catalog, user: int) -> Catalog:
 def _only_said_by(user: str, catalog: Catalog, fitted_to: Sequence[Triplets]) -> list[int]:
     """Explanations that nobody else gave, also in parts of the data from which the model did not learn."""
     found = set[int]()
-    everywhere: list[Catalog | Triplets] = [catalog, *fitted_to]
-    for known in everywhere:
+    holders: list[Catalog | Triplets] = [catalog, *fitted_to]
+    for known in holders:
         number = int(known.users.numbers([user], missing="negative")[0])
         if number >= 0:
             people = np.bincount(known.user_explanations.indices, minlength=len(known.explanations))
