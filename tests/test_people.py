@@ -49,6 +49,7 @@ def are_opposites(one: str, other: str) -> bool:
     named = sense is not None and other_sense is not None and (opposite == other_sense or other_opposite == sense)
     return named or (sense == other_sense and sign * other_sign == -1)
 
+
 Row = tuple[str, str, str, int, str | None]
 ROWS = st.lists(
     st.tuples(
@@ -142,7 +143,10 @@ def test_a_polarity_that_is_none_skips_its_row_if_asked_to(tmp_path: Path) -> No
 
 def test_the_digest_depends_on_aspects_senses_and_polarity_but_not_on_their_absence() -> None:
     frame = table(some_rows(30, 1))
-    digests = {Triplets.from_frame(frame.drop(names)).digest() for names in (["aspect"], ["polarity"], ["sense"], ["opposite"], [], "sentence")}
+    digests = {
+        Triplets.from_frame(frame.drop(names)).digest()
+        for names in (["aspect"], ["polarity"], ["sense"], ["opposite"], [], "sentence")
+    }
     assert len(digests) == 5
 
 
