@@ -16,10 +16,11 @@ import polars as pl
 
 import whyrank as wr
 from whyrank.data import Triplets, read, read_split
-from whyrank.data.extra import read_index, write_extra
 from whyrank.data.problems import Problems
+from whyrank.data.split import read_index
 from whyrank.data.tables import write_table
 from whyrank.errors import DataError, ParameterError
+from whyrank.lab.extra import write_extra
 from whyrank.training import Run
 
 Files = dict[str, bytes]  # by name below one folder
@@ -124,8 +125,9 @@ def read_split_folder(folder: Path) -> None:
 def mined_corpus(folder: Path) -> list[Files]:
     from whyrank.mining import mine
 
-    reviews = pl.DataFrame({"user": list("abcd"), "item": list("xyxy"), "text": ["Great location! Clean room."] * 4})
-    mine(reviews, unit="clauses", min_count=2).write(folder / "mined")
+    said = ["The bed was comfortable. The room was clean."] * 4
+    reviews = pl.DataFrame({"user": list("abcd"), "item": list("xyxy"), "text": said})
+    mine(reviews, min_count=2).write(folder / "mined")
     return [files_of(folder / "mined")]
 
 

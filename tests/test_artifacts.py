@@ -208,11 +208,11 @@ def test_a_folder_of_somebody_else_is_left_alone_whatever_its_files_are_called(
 
     (tmp_path / name).write_text(content)
     (tmp_path / "index.html").write_text("<p>")
-    reviews = pl.DataFrame({"user": list("abcde"), "item": list("xyxyx"), "text": ["Great location!"] * 5})
+    reviews = pl.DataFrame({"user": list("abcde"), "item": list("xyxyx"), "text": ["The bed was comfortable."] * 5})
     writers = {
         "manifest.json": lambda: POP().fit(split).save(tmp_path),
         "split.json": lambda: split.write(tmp_path),
-        "mining.json": lambda: mine(reviews, unit="clauses").write(tmp_path),
+        "mining.json": lambda: mine(reviews).write(tmp_path),
         "export.json": lambda: export(BPER(epochs=1).fit(split), tmp_path),
         "IDs.txt": lambda: write(split.data, tmp_path, "extra"),
         "IDs.pickle": lambda: write(split.data, tmp_path, "extra"),
@@ -223,16 +223,15 @@ def test_a_folder_of_somebody_else_is_left_alone_whatever_its_files_are_called(
 
 
 def test_every_kind_of_folder_gives_way_to_its_own_kind_and_keeps_notes(split: Split, tmp_path: Path) -> None:
-    from whyrank.data.extra import is_extra
-
     from whyrank.data import write
     from whyrank.explain.export import export
     from whyrank.mining import mine
+    from whyrank.plugins import reader_of
 
-    reviews = pl.DataFrame({"user": list("abcde"), "item": list("xyxyx"), "text": ["Great location!"] * 5})
+    reviews = pl.DataFrame({"user": list("abcde"), "item": list("xyxyx"), "text": ["The bed was comfortable."] * 5})
     writers = {
         "split": lambda path: split.write(path),
-        "mined": lambda path: mine(reviews, unit="clauses").write(path),
+        "mined": lambda path: mine(reviews).write(path),
         "export": lambda path: export(BPER(epochs=1).fit(split), path),
         "extra": lambda path: write(split.data, path),
         "text": lambda path: write(split.data, path, "extra-text"),
@@ -246,7 +245,7 @@ def test_every_kind_of_folder_gives_way_to_its_own_kind_and_keeps_notes(split: S
         assert {path.name for path in (tmp_path / name).iterdir()} == files
     write(split.data, tmp_path / "extra", "extra-text")  # the pickle of before would be read instead
     assert sorted(path.name for path in (tmp_path / "extra").iterdir()) == ["IDs.txt", "id2exp.txt", "notes"]
-    assert is_extra(tmp_path / "extra")
+    assert reader_of(tmp_path / "extra")
     (tmp_path / "extra" / "1").mkdir()
     (tmp_path / "extra" / "1" / "train.index").write_text("0 1")
     with pytest.raises(ArtifactError, match="splits of other records"):

@@ -443,11 +443,6 @@ def test_mining_nothing_is_an_error_that_writes_nothing(call: Call, tmp_path: Pa
     code, out, err = call("mine", tmp_path / "reviews.jsonl", "-o", tmp_path / "mined")
     assert (code, out) == (2, "")
     assert "no statement was found" in err
-    command = ("mine", tmp_path / "reviews.jsonl", "-o", tmp_path / "mined", "--rules", "--unit", "clauses")
-    code, out, err = call(*command)
-    assert (code, out) == (2, "")
-    assert "no explanation was found" in err
-    assert "What the rules dropped" in err
     assert not (tmp_path / "mined").exists()
 
 

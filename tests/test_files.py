@@ -22,6 +22,7 @@ from whyrank.data.parquet import _value_size, check_parquet
 from whyrank.data.problems import Problems
 from whyrank.data.tables import table_batches
 from whyrank.errors import DataError, ParameterError
+from whyrank.lab.extra import read_extra, write_extra
 
 HEAD = "user,item,explanation\n"
 

@@ -191,8 +191,7 @@ def test_every_command_that_reads_columns_can_trim_ids() -> None:
     assert {name for name in reading if "lower" not in options[name]} == {"mine", "refresh"}  # reviews have none
 
 
-@pytest.mark.parametrize("unit", ["statements", "clauses"])
-def test_reviews_are_trimmed_when_asked_for(unit: str, tmp_path: Path) -> None:
+def test_reviews_are_trimmed_when_asked_for(tmp_path: Path) -> None:
     from whyrank.cli import main
 
     lines = [f"u{n}{' ' * (n % 2)},{' ' * (n % 3)}cafe{n % 2},The staff was friendly." for n in range(8)]
@@ -200,7 +199,7 @@ def test_reviews_are_trimmed_when_asked_for(unit: str, tmp_path: Path) -> None:
     (tmp_path / "reviews.csv").write_text("\n".join(["user,item,text", *lines]))
     for trim, users, items in ((["--trim"], 8, 2), ([], 16, 6)):
         with pytest.raises(SystemExit) as end:
-            main(["mine", str(tmp_path / "reviews.csv"), "-o", str(tmp_path / "mined"), "--unit", unit, *trim])
+            main(["mine", str(tmp_path / "reviews.csv"), "-o", str(tmp_path / "mined"), *trim])
         assert end.value.code == 0
         found = read(tmp_path / "mined")
         assert (len(found.users), len(found.items)) == (users, items)

@@ -134,15 +134,14 @@ def test_a_split_keeps_the_parts_of_all_others(tmp_path: Path, split: Path) -> N
     assert after.data.rating_range == before.data.rating_range
 
 
-@pytest.mark.parametrize("unit", ["statements", "clauses"])
-def test_a_mined_folder_loses_what_the_user_wrote(tmp_path: Path, unit: str) -> None:
+def test_a_mined_folder_loses_what_the_user_wrote(tmp_path: Path) -> None:
     rows = [
         (f"u{at % 9}", f"i{at % 7}", f"The room was clean. The staff was friendly at {at % 5}.") for at in range(60)
     ]
     rows += [("ann@example.org", "i1", "The room was clean. Ann saw a friendly staff.")]
     reviews = tmp_path / "reviews.csv"
     pl.DataFrame(rows, ["user", "item", "text"], orient="row").write_csv(reviews)
-    mined = wr.mine(reviews, unit=unit, min_count=2)
+    mined = wr.mine(reviews, min_count=2)
     mined.write(tmp_path / "mined")
     (erased,) = forget(USER, data=[tmp_path / "mined"]).folders
     assert erased.found

@@ -41,7 +41,7 @@ def test_nothing_in_the_source_runs_what_it_reads() -> None:
 
 def test_there_is_one_unpickler_and_it_finds_no_class() -> None:
     users = [path.name for path in SOURCE.rglob("*.py") if "Unpickler" in path.read_text()]
-    assert users == ["extra.py"]
+    assert users == ["folders.py"]
 
 
 @pytest.mark.parametrize("linked", ["arrays/catalog.popularity.npy", "arrays"])
@@ -85,8 +85,8 @@ def test_a_mined_folder_does_not_follow_links_and_names_no_files(tmp_path: Path)
 
     from whyrank.mining import Mined, mine
 
-    reviews = pl.DataFrame({"user": list("abc"), "item": list("xyx"), "text": ["Great location!"] * 3})
-    folder = mine(reviews, unit="clauses", min_count=2).write(tmp_path / "mined")
+    reviews = pl.DataFrame({"user": list("abc"), "item": list("xyx"), "text": ["The bed was comfortable."] * 3})
+    folder = mine(reviews, min_count=2).write(tmp_path / "mined")
     account = json.loads((folder / "mining.json").read_text())
     account["sha256"]["../secret.parquet"] = "0" * 64  # would have been opened if the account said what to read
     (folder / "mining.json").write_text(json.dumps(account))

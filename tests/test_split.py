@@ -8,11 +8,12 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from whyrank.data.extra import write_extra, write_index
 
 from whyrank.data import Split, Triplets, read, read_split, read_splits, splits, write_splits
 from whyrank.data.describe import describe
+from whyrank.data.split import write_index
 from whyrank.errors import DataError, ParameterError
+from whyrank.lab.extra import write_extra
 
 rows = st.lists(
     st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("uvwxyz"), st.sampled_from("123456789")),

@@ -11,7 +11,7 @@ import pytest
 
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
-from whyrank.mining import Mined, MiningRules, StatementRules, apply_review, mine, write_review
+from whyrank.mining import Mined, MiningRules, apply_review, mine, write_review
 from whyrank.mining._opinion_rows import R_ATTRIBUTE
 from whyrank.mining.aspects import LEVELS
 from whyrank.mining.nouns import StatementEnglish
@@ -182,8 +182,6 @@ def test_a_folder_reads_back_as_it_was_written(mined: Mined, tmp_path: Path) -> 
     assert again.explanations.equals(mined.explanations)
     assert again.rules == mined.rules
     assert again.coverage == mined.coverage
-    account = json.loads((tmp_path / "mined" / "mining.json").read_text())
-    assert account["unit"] == "statements"
 
 
 def test_triplets_know_aspect_polarity_and_source(mined: Mined) -> None:
@@ -290,24 +288,6 @@ def test_two_senses_are_one_where_people_say_both_about_an_aspect() -> None:
     assert not any("light|scarce" in each for each in ids)
 
 
-def test_text_vectors_merge_statements_of_one_aspect_and_side_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    from whyrank.mining import paraphrases
-
-    monkeypatch.setattr(paraphrases, "encode", lambda texts, tell: np.ones((len(texts), 4), np.float32) / 2)
-    texts = ("The bed was wide.", "The bed was wide.", "The bed was soft.", "The bed was hard.", "The room was quiet.")
-    rows = [(f"u{k}", f"i{k % 3}", f"{texts[k % 5]} {k}", 5.0) for k in range(80)]
-    table = pl.DataFrame(rows, ["user", "item", "text", "rating"], orient="row")
-    alone, merged = mine(table), mine(table, merge_paraphrases=0.9)
-    assert merged.rules.as_dict()["merge_paraphrases"] == 0.9
-    assert merged.explanations.height < alone.explanations.height
-    assert {"bed", "room"} == set(merged.explanations["aspect"])
-    kept = merged.explanations.filter(pl.col("aspect") == "bed")
-    assert kept["count"].sum() == alone.explanations.filter(pl.col("aspect") == "bed")["count"].sum()
-    into = dict(merged.wordings.select(pl.col("normalized").str.split("#").list.first(), "explanation").iter_rows())
-    soft, hard = (into[each] for each in alone.explanations["id"].sort() if "soft" in each or "hard" in each)
-    assert soft != hard  # opposites never become one
-
-
 def test_mining_the_same_reviews_into_their_own_pool_changes_nothing(mined: Mined, tmp_path: Path) -> None:
     again = mine(reviews(), pool=mined.write(tmp_path / "pool"))
     assert again.frame().equals(mined.frame())
@@ -341,16 +321,14 @@ def test_nothing_found_is_an_error_that_says_what_to_do() -> None:
         mine(table)
 
 
-def test_rules_and_units_that_do_not_fit_are_refused(mined: Mined) -> None:
-    with pytest.raises(ParameterError, match="no mining rule"):
-        mine(reviews(10), similarity=0.9)
-    with pytest.raises(ParameterError, match="unit"):
-        mine(reviews(10), unit="words")  # type: ignore[arg-type]
-    with pytest.raises(ParameterError):
-        mine(reviews(10), unit="clauses", pool=mined)
-    with pytest.raises(ParameterError):
-        StatementRules(min_count=0)
-    assert isinstance(mine(reviews(), unit="clauses").rules, MiningRules)
+def test_rules_are_checked_and_go_through_json() -> None:
+    rules = MiningRules(min_count=7, names=None)
+    assert MiningRules().changed(json.loads(json.dumps(rules.as_dict()))) == rules
+    for wrong in ({"min_count": 0}, {"names": 2}, {"vulgar": 1}, {"language": None}, {"similarity": 0.9}):
+        with pytest.raises(ParameterError, match=next(iter(wrong))):
+            mine(reviews(10), **wrong)
+    with pytest.raises(ParameterError, match="threads"):
+        mine(reviews(10), threads=0)
 
 
 def test_a_word_and_a_noun_that_are_written_with_capitals_are_a_name_but_acronyms_are_none() -> None:

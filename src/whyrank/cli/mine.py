@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -54,14 +54,10 @@ def mine_command(
         list[str] | None,
         typer.Option("--set", help="A rule of mining: --set min_count=10. May be repeated."),
     ] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="statements (aspect, opinion, polarity), or clauses as version 0.1 mined them.")
-    ] = None,
     titles: Annotated[
         Path | None,
         typer.Option(help="A file with columns item and title. Words of an item's own name do not become aspects."),
     ] = None,
-    extra: Annotated[bool, typer.Option("--extra", help="Use the rules of the EXTRA data sets and no others.")] = False,
     pool: Annotated[
         Path | None, typer.Option(help="Add to this mined folder; its explanations keep their ids.")
     ] = None,
@@ -79,20 +75,16 @@ def mine_command(
     ray: RayAddress = None,
     json: Json = False,
 ) -> None:
-    """Mine explanations and triplets from reviews."""
+    """Mine statements and triplets from reviews."""
     try:
         from whyrank.data.names import read_titles
-        from whyrank.mining import Mined, MiningRules, StatementRules, apply_review, mine, write_review
+        from whyrank.mining import Mined, MiningRules, apply_review, mine, write_review
         from whyrank.mining.mined import MARKER
     except ImportError as error:
         raise MissingExtra("mine", "mining") from error
 
     check_place(output, MARKER)
-    if extra and unit == "statements":
-        raise ParameterError("--extra mines clauses; leave out --unit statements")
-    clauses = extra or unit == "clauses" or (unit is None and pool is not None and Mined.read(pool).unit == "clauses")
-    chosen = parse_rules(settings, MiningRules if clauses else StatementRules)
-    base = MiningRules.extra() if extra else None
+    chosen = parse_rules(settings, MiningRules)
     with sole_writer(output), told_if_interrupted(lambda: "nothing was written"), progress(json) as bar:
         tasks: dict[str, TaskID] = {}
 
@@ -105,8 +97,8 @@ def mine_command(
             from whyrank.lab.ray.session import connect
             from whyrank.lab.ray.statements import mine_statement_files
 
-            if clauses or pool is not None or rating_range is not None:
-                raise ParameterError("--unit clauses, --pool and --rating-range are for one machine; leave out --ray")
+            if pool is not None or rating_range is not None:
+                raise ParameterError("--pool and --rating-range are for one machine; leave out --ray")
             with connect(ray) as cluster:
                 mine_statement_files(
                     cluster,
@@ -114,7 +106,7 @@ def mine_command(
                     output,
                     output.parent / f".{output.name}.ray",
                     columns=parse_columns(columns),  # type: ignore[arg-type]
-                    rules=StatementRules().changed(chosen),
+                    rules=MiningRules().changed(chosen),
                     titles=read_titles(titles, trim=trim),
                     on_error=on_error,  # type: ignore[arg-type]
                     trim=trim,
@@ -125,8 +117,6 @@ def mine_command(
             mined = mine(
                 list(reviews),
                 columns=parse_columns(columns),  # type: ignore[arg-type]
-                unit="clauses" if clauses else "statements",
-                rules=base,
                 titles=read_titles(titles, trim=trim),
                 threads=threads,
                 progress=tell,
@@ -153,12 +143,12 @@ def mine_command(
         _show(mined, output, rules)
 
 
-def parse_rules(texts: list[str] | None, rules: type, option: str = "--set") -> dict[str, object]:
-    """Rules from the command line; numbers, true, false and none as such, lists separated by commas."""
+def parse_rules(texts: list[str] | None, rules: type, option: str = "--set") -> dict[str, Any]:
+    """Rules from the command line; numbers, true, false and none as such."""
     import dataclasses
 
     kinds = {field.name: str(field.type) for field in dataclasses.fields(rules)}
-    values: dict[str, object] = {}
+    values: dict[str, Any] = {}
     for name, text in parse_pairs(texts or [], option).items():
         kind = kinds.get(name, "")
         try:
@@ -170,8 +160,6 @@ def parse_rules(texts: list[str] | None, rules: type, option: str = "--set") -> 
                 values[name] = int(text)
             elif kind.startswith("float"):
                 values[name] = float(text)
-            elif kind.startswith("tuple"):
-                values[name] = tuple(word for word in text.split(",") if word)
             else:
                 values[name] = text
         except (ValueError, KeyError):
@@ -198,7 +186,7 @@ def _show(mined: Mined, output: Path, rules: bool) -> None:
         for row in mined.explanations.head(20).iter_rows(named=True)
     ]
     headers = ["text", "records", "aspect", "sentiment"]
-    title = f"The most frequent {mined.unit}"
+    title = "The most frequent statements"
     console().print(FittingTable(headers, rows, title=title, wrap=["text"], drop=["aspect", "sentiment"]))
     if mined.coverage:
         covered = mined.coverage
@@ -212,5 +200,5 @@ def _show(mined: Mined, output: Path, rules: bool) -> None:
             note("few reviews hold a statement: add reviews, or lower the threshold with --set min_count=2")
     rejected = ", ".join(f"{count:,} {cause}" for cause, count in mined.rejected.items() if count)
     sizes = (mined.explanations.height, mined.pool.triplets.height, mined.reviews)
-    found = "{:,} {} and {:,} triplets from {:,} reviews".format(sizes[0], mined.unit, *sizes[1:])
+    found = "{:,} statements and {:,} triplets from {:,} reviews".format(*sizes)
     note(f"{found} in {mined.seconds:.1f} s -> {output}" + (f"; reviews rejected: {rejected}" if rejected else ""))

@@ -75,7 +75,7 @@ def refresh_command(
     """
     try:
         from whyrank.data.names import read_titles
-        from whyrank.mining import StatementRules
+        from whyrank.mining import MiningRules
         from whyrank.service.refresh import Recipe, refresh
     except ImportError as error:
         raise MissingExtra("mine", "mining") from error
@@ -83,7 +83,7 @@ def refresh_command(
     chosen = make_model(model, settings, config) if model or settings or config or not folder.exists() else None
     recipe = Recipe(
         model=chosen,
-        rules=parse_rules(rules, StatementRules, "--rule"),
+        rules=parse_rules(rules, MiningRules, "--rule"),
         columns=parse_columns(columns),  # type: ignore[arg-type]
         titles=read_titles(titles, trim=trim),
         on_error=on_error,  # type: ignore[arg-type]

@@ -334,7 +334,7 @@ def write_splits(parts: list[Split], folder: str | Path) -> Path:
         for number, part in enumerate(parts, 1):
             (aside / str(number)).mkdir()
             for name in ("train", "validation", "test"):
-                _write_index(aside / str(number) / f"{name}.index", getattr(part, f"{name}_records"))
+                write_index(aside / str(number) / f"{name}.index", getattr(part, f"{name}_records"))
         document = {
             "format": FORMAT,
             "data": data.digest(),
@@ -423,7 +423,7 @@ def _read_triplets(folder: Path) -> Triplets:
 
 
 def _index(folder: Path, number: int, name: str, records: int) -> Records:
-    return _read_index(inside(folder, f"{number}/{name}.index"), records)
+    return read_index(inside(folder, f"{number}/{name}.index"), records)
 
 
 def _indexed(folder: Path, data: Triplets, number: int, info: SplitInfo) -> Split:
@@ -447,7 +447,7 @@ def _info(document: dict[str, object]) -> SplitInfo:
     return info
 
 
-def _read_index(path: Path, records: int) -> NDArray[np.int64]:
+def read_index(path: Path, records: int) -> NDArray[np.int64]:
     """Record numbers separated by white space, each below `records`."""
     try:
         numbers = np.array([int(word) for word in path.read_text(encoding="utf-8").split()], np.int64)
@@ -461,8 +461,8 @@ def _read_index(path: Path, records: int) -> NDArray[np.int64]:
     return numbers
 
 
-def _write_index(path: Path, numbers: NDArray[np.integer]) -> None:
-    """Write record numbers as `_read_index` reads them."""
+def write_index(path: Path, numbers: NDArray[np.integer]) -> None:
+    """Write record numbers as `read_index` reads them."""
     with new_file(path) as aside:
         aside.write_text(" ".join(map(str, numbers.tolist())), encoding="utf-8")
 

@@ -107,3 +107,16 @@ def cut_sentences(ending: NDArray[np.bool_], reviews: NDArray[np.int32], longest
             last = i
     cuts[n] = len(ending)
     return cuts[: n + 1].copy()
+
+
+@kernel
+def gather_lines(text: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """The sentences, each followed by a new line."""
+    out = np.empty(lengths.sum() + len(lengths), np.uint8)
+    p = 0
+    for s in range(len(starts)):
+        out[p : p + lengths[s]] = text[starts[s] : starts[s] + lengths[s]]
+        p += lengths[s]
+        out[p] = 10
+        p += 1
+    return out

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import numpy as np
 import polars as pl
@@ -26,12 +26,11 @@ from whyrank.mining.corpus import Corpus
 from whyrank.mining.mined import Mined
 from whyrank.mining.nouns import language_of
 from whyrank.mining.opinions import Finder, find_all
-from whyrank.mining.pipeline import mine_clauses
-from whyrank.mining.pool import Pool, described, merged, unique_triplets
+from whyrank.mining.pool import Pool, described, unique_triplets
 from whyrank.mining.quotes import pick, read_quotes
 from whyrank.mining.report import MiningReport
 from whyrank.mining.reviews import Reading, Sources, read_reviews
-from whyrank.mining.rules import MiningRules, StatementRules
+from whyrank.mining.rules import MiningRules
 from whyrank.mining.senses import scores_of, senses
 from whyrank.render import number_of
 
@@ -39,15 +38,13 @@ Progress = Callable[[str, int, int | None], None]
 log = logging.getLogger("whyrank")
 STRICTER = (4, 3, 2, 1)  # times the least number of records, if hardly a review and an item are lost by that
 NEARLY = 0.98
-Unit = Literal["statements", "clauses"]
 
 
 def mine(
     sources: Sources,
     *,
-    unit: Unit | None = None,
     columns: Mapping[str, str] | None = None,
-    rules: StatementRules | MiningRules | None = None,
+    rules: MiningRules | None = None,
     titles: Mapping[str, str] | str | Path | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -65,9 +62,8 @@ def mine(
 
     Args:
         sources: One or several files or tables of reviews.
-        unit: "statements", or "clauses" for whole clauses that come back word for word, as version 0.1 mined them.
         columns: Which of the source's fields is which of ours, where that is not recognized: `{"user": "reviewer"}`.
-        rules: `StatementRules` or, for clauses, `MiningRules`; every rule can also be given as a keyword.
+        rules: The rules; each can also be given as a keyword.
         titles: Names of items by id, or a file with columns item and title; words of an item's own name are no aspects
             of it. A pool remembers its titles.
         threads: How many threads read and search; all cores unless given.
@@ -91,30 +87,7 @@ def mine(
         ['comfortable bed']
     """
     old = Mined.read(pool) if isinstance(pool, str | Path) else pool
-    if unit is None:
-        given = rules if rules is not None else old.rules if old else None
-        unit = "clauses" if isinstance(given, MiningRules) else "statements"
-    if unit == "clauses":
-        if isinstance(rules, StatementRules) or (old and isinstance(old.rules, StatementRules)):
-            raise ParameterError("clauses follow MiningRules; a pool of statements cannot be carried on by clauses")
-        return mine_clauses(
-            sources,
-            columns=columns,
-            rules=rules,
-            threads=threads,
-            progress=progress,
-            on_error=on_error,
-            pool=old,
-            rating_range=rating_range,
-            max_expansion=max_expansion,
-            trim=trim,
-            **settings,
-        )
-    if unit != "statements":
-        raise ParameterError(f"unit is {unit!r}; use 'statements' or 'clauses'")
-    if isinstance(rules, MiningRules) or (old and isinstance(old.rules, MiningRules)):
-        raise ParameterError("statements follow StatementRules; a pool of clauses cannot be carried on by statements")
-    base = rules or (old.rules if old and isinstance(old.rules, StatementRules) else StatementRules())
+    base = rules or (old.rules if old else MiningRules())
     tell = progress or (lambda stage, done, total: None)
     reading = Reading(Problems(on_error), checked_range(rating_range), max_expansion, trim)
     started = time.perf_counter()
@@ -126,7 +99,7 @@ def mine(
 
 
 def collect(
-    reviews: Iterator[pl.DataFrame], rules: StatementRules, spool: IO[bytes], threads: int | None, tell: Progress
+    reviews: Iterator[pl.DataFrame], rules: MiningRules, spool: IO[bytes], threads: int | None, tell: Progress
 ) -> Corpus:
     """Find the opinions of all reviews; their texts go into the spool."""
     if threads is not None and threads < 1:
@@ -145,7 +118,7 @@ class Choice:
     """What becomes of the opinions that were found: one run of the second half of the miner."""
 
     def __init__(
-        self, rules: StatementRules, titles: Mapping[str, str], old: Mined | None, reading: Reading, tell: Progress
+        self, rules: MiningRules, titles: Mapping[str, str], old: Mined | None, reading: Reading, tell: Progress
     ) -> None:
         self.rules, self.old, self.reading, self.tell = rules, old, reading, tell
         self.titles = (old.titles if old else {}) | {item: title for item, title in titles.items() if title}
@@ -293,14 +266,7 @@ class Choice:
             )
             known = before.explanations.select(table.columns)
             table = pl.concat([known, table.filter(~pl.col("id").is_in(known["id"].implode()))])
-        pool = described(Pool(unique_triplets(triplets), wordings, table))
-        if self.rules.merge_paraphrases is None:
-            return pool
-        from whyrank.mining.paraphrases import paraphrases
-
-        into = paraphrases(pool.explanations, self.rules.merge_paraphrases, self.tell, self.language.opposites)
-        self.report.add_wordings("merge_paraphrases", pool.explanations.filter(pl.col("id").is_in(list(into))))
-        return described(merged(pool, into))
+        return described(Pool(unique_triplets(triplets), wordings, table))
 
     def _vulgar(self) -> pl.Expr:
         words = "|".join(sorted(self.language.vulgar))

@@ -19,20 +19,15 @@ from whyrank.errors import DataError
 from whyrank.mining.pool import Pool
 from whyrank.mining.report import MiningReport
 from whyrank.mining.reviews import Reading
-from whyrank.mining.rules import MiningRules, StatementRules
+from whyrank.mining.rules import MiningRules
 
 FORMAT = 1
 TABLES = ("triplets.parquet", "wordings.parquet", "explanations.parquet")
 OF_WORDINGS = {"explanation": pl.String(), "text": pl.String(), "normalized": pl.String()}
-OF_CLAUSES = {"id": pl.String(), "text": pl.String()}
-OF_STATEMENTS = {
-    **OF_CLAUSES,
-    "aspect": pl.String(),
-    "sense": pl.String(),
-    "polarity": pl.Int8(),
-    "opposite": pl.String(),
+OF_EXPLANATIONS = {name: pl.String() for name in ("id", "text", "aspect", "sense", "opposite")} | {
+    "polarity": pl.Int8()
 }
-KEYS = "reviews.parquet"  # which reviews were read, so that none counts twice; folders of clauses have none
+KEYS = "reviews.parquet"  # which reviews were read, so that none counts twice
 
 
 def is_mined(folder: Path) -> bool:
@@ -50,18 +45,18 @@ class Mined:
     """Explanations mined from reviews.
 
     `explanations` has one row per explanation, the most frequent first: id, text, count (records), users, items, rating
-    (their mean), sentiment (-1 to 1, from the words), aspect (head noun), specificity (bits) and wordings (how many
+    (their mean), sentiment (-1 or 1), aspect, sense, polarity, specificity (bits) and wordings (how many
     different ones stand behind it). `rule_report()` says what each rule dropped.
     """
 
     pool: Pool
-    rules: MiningRules | StatementRules
+    rules: MiningRules
     report: MiningReport
     reviews: int  # read
     rejected: dict[str, int] = field(default_factory=dict)  # reviews by cause
     problems: dict[str, list[str]] = field(default_factory=dict)  # examples of broken rows
     seconds: float = 0.0
-    coverage: dict[str, float] = field(default_factory=dict)  # shares of reviews, users and items; of statements only
+    coverage: dict[str, float] = field(default_factory=dict)  # shares of reviews, users and items
     titles: dict[str, str] = field(default_factory=dict)  # names of items, as they were given
     keys: pl.Series = field(default_factory=lambda: _no_keys())  # of the reviews behind statements
 
@@ -69,7 +64,7 @@ class Mined:
     def of(
         cls,
         pool: Pool,
-        rules: MiningRules | StatementRules,
+        rules: MiningRules,
         report: MiningReport,
         reading: Reading,
         seconds: float,
@@ -78,14 +73,9 @@ class Mined:
         examples = reading.problems.examples
         return cls(pool, rules, report, reading.reviews, dict(reading.rejected), examples, seconds, coverage or {})
 
-    @property
-    def unit(self) -> str:
-        return "statements" if isinstance(self.rules, StatementRules) else "clauses"
-
     def __repr__(self) -> str:
         triplets = self.pool.triplets.height
-        what = "statements" if self.unit == "statements" else "explanations"
-        return f"Mined({self.explanations.height:,} {what}, {triplets:,} triplets of {self.reviews:,} reviews)"
+        return f"Mined({self.explanations.height:,} statements, {triplets:,} triplets of {self.reviews:,} reviews)"
 
     @property
     def explanations(self) -> pl.DataFrame:
@@ -105,12 +95,11 @@ class Mined:
 
     def frame(self) -> pl.DataFrame:
         """The triplets as a table: user, item, explanation, text, rating, time, sentence."""
-        own = ["aspect", "polarity", "sense", "opposite"] if self.unit == "statements" else []
+        own = ("aspect", "polarity", "sense", "opposite")
         texts = self.explanations.select(pl.col("id").alias("explanation"), "text", *own)
         table = self.pool.triplets.join(texts, on="explanation", how="left", maintain_order="left")
         known = [name for name in ("rating", "time") if table[name].null_count() < table.height]
-        more = [name for name in ("source",) if name in table.columns]
-        return table.select("user", "item", "explanation", "text", *own, *known, "sentence", *more)
+        return table.select("user", "item", "explanation", "text", *own, *known, "sentence", "source")
 
     def rule_report(self) -> list[dict[str, object]]:
         """What each rule dropped, in the order of the rules: rule, drops, sentences, wordings, examples."""
@@ -120,7 +109,6 @@ class Mined:
         """The account of the mining as plain data: counts, rules, what was rejected and dropped, hashes."""
         return {
             "format": FORMAT,
-            "unit": self.unit,
             "reviews": self.reviews,
             "rejected": self.rejected,
             "problems": self.problems,
@@ -139,8 +127,7 @@ class Mined:
         with new_folder(folder, MARKER) as aside:
             hashes = {}
             tables = dict(zip(TABLES, (self.frame(), self.wordings, self.explanations), strict=True))
-            if len(self.keys):
-                tables[KEYS] = pl.DataFrame({"key": self.keys})
+            tables[KEYS] = pl.DataFrame({"key": self.keys})
             for name, table in tables.items():
                 table.write_parquet(aside / name)
                 hashes[name] = sha256((aside / name).read_bytes()).hexdigest()
@@ -161,20 +148,15 @@ class Mined:
             for row in account["dropped"]:
                 report.dropped[row["rule"]], report.examples[row["rule"]] = row["sentences"], row["examples"]
                 report.wordings |= {row["rule"]: row["wordings"]} if row["wordings"] is not None else {}
-            kind = StatementRules if account.get("unit") == "statements" else MiningRules
             pool = Pool(
                 _whole(triplets.drop("text", "aspect", "polarity", "sense", "opposite", strict=False)),
                 _with_columns(wordings, OF_WORDINGS),
-                _with_columns(explanations, OF_STATEMENTS if kind is StatementRules else OF_CLAUSES),
+                _with_columns(explanations, OF_EXPLANATIONS),
             )
-            given = dict(account["rules"])
-            if "titles" in given:  # its name in version 0.1
-                given["review_titles"] = given.pop("titles")
-            rules = kind().changed(given)
+            rules = MiningRules().changed(account["rules"])
             facts = [account[name] for name in ("reviews", "rejected", "problems", "seconds")]
             facts += [account.get("coverage", {}), dict(account.get("titles", {}))]
-            digest = account["sha256"].get(KEYS)
-            facts.append(_read_table(inside(folder, KEYS), digest)["key"].cast(pl.UInt64) if digest else _no_keys())
+            facts.append(_read_table(inside(folder, KEYS), account["sha256"][KEYS])["key"].cast(pl.UInt64))
         except (*UNREADABLE, LookupError, ValueError, TypeError, RecursionError) as error:
             raise DataError(
                 f"not a mining folder: {error}", path=folder, expected="the folder of whyrank mine -o"
@@ -205,5 +187,4 @@ def _whole(triplets: pl.DataFrame) -> pl.DataFrame:
     """Triplets with columns rating and time, even where they are unknown."""
     missing = {"rating": pl.Float32, "time": pl.Int64}
     empty = [pl.lit(None, kind).alias(name) for name, kind in missing.items() if name not in triplets.columns]
-    more = [name for name in ("source",) if name in triplets.columns]
-    return triplets.with_columns(empty).select("user", "item", "explanation", "rating", "time", "sentence", *more)
+    return triplets.with_columns(empty).select("user", "item", "explanation", "rating", "time", "sentence", "source")

@@ -8,11 +8,13 @@ from pathlib import Path
 from whyrank.errors import ParameterError
 from whyrank.mining import _wordclasses as k
 from whyrank.mining.language import FOLDER, English, comparative_stems, read_lists
-from whyrank.mining.words import NEGATIONS
 from whyrank.plugins import installed_as, installed_names
 
 PLURALS = ("NPCS", "PCS", "TVS")
 DRAWN_OUT = re.compile(r"(.)\1\1")
+# Words that turn the meaning of a sentence.
+NEGATIONS = frozenset({"no", "not", "never", "without", "nothing", "hardly", "barely"})
+NEGATIONS |= {"lack", "lacked", "lacks", "lacking"}
 
 
 class StatementEnglish(English):

@@ -7,7 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.columns import from_lines
-from whyrank.mining._sentences import gather_lines
+from whyrank.mining._tokens import gather_lines
 from whyrank.mining.nouns import StatementEnglish
 
 SHORT, GOOD, LONG = 15, 90, 200  # characters of a quote: the least, the best, the most

@@ -29,7 +29,7 @@ WORD = r"&|[\p{L}\p{N}%$]+(?:['&.,:][\p{L}\p{N}%$]+)*"
 CONTRACTION = re.compile(r"(n't|'(?:s|re|ve|ll|d|m))\b")
 ENDS = r"^[^\p{L}\p{N}%$&]+|[^\p{L}\p{N}%$&]+$"
 FIRST_PERSON = r"(?:^| )(?:i|me|my|mine|myself|we|us|our|ours|ourselves)(?: |'|$)"
-KEPT = ("rating", "time", "sentence")
+KEPT = ("rating", "time", "sentence", "source")
 ROUNDING = 1e-9  # a share that is 0.9 on paper must not fall below it
 
 
@@ -110,7 +110,7 @@ def find_extra(
 def cut(reviews: pl.DataFrame) -> pl.DataFrame:
     """Cut reviews and their titles into sentences, each with its words in lower case."""
     texts = clean_texts(reviews["title"] + "\n" + reviews["text"])
-    table = reviews.select("user", "item", "rating", "time").with_row_index("review")
+    table = reviews.select("user", "item", "rating", "time", "source").with_row_index("review")
     table = table.with_columns(sentence=texts.str.extract_all(PIECE)).explode("sentence").drop_nulls("sentence")
     words = pl.col("sentence").str.to_lowercase().str.extract_all(WORD)
     table = table.with_columns(pl.col("sentence").str.replace_all(ENDS, ""), normalized=words.list.join(" "))

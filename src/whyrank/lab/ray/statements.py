@@ -16,7 +16,7 @@ from whyrank.mining.corpus import Corpus
 from whyrank.mining.mine import Choice, collect
 from whyrank.mining.mined import Mined
 from whyrank.mining.reviews import Reading, read_reviews
-from whyrank.mining.rules import StatementRules
+from whyrank.mining.rules import MiningRules
 
 ORIGIN = Marker("origin.json")
 
@@ -28,7 +28,7 @@ def mine_statement_files(
     folder: Path,
     *,
     columns: dict[str, str] | None = None,
-    rules: StatementRules | None = None,
+    rules: MiningRules | None = None,
     titles: Mapping[str, str] | None = None,
     on_error: OnError = "raise",
     trim: bool = False,
@@ -39,7 +39,7 @@ def mine_statement_files(
     A file whose opinions were found is not read again after an interruption.
     """
     started = time.perf_counter()
-    rules, tell, folder = rules or StatementRules(), tell or (lambda stage, done, total: None), folder.resolve()
+    rules, tell, folder = rules or MiningRules(), tell or (lambda stage, done, total: None), folder.resolve()
     parts = [folder / f"found-{number:05d}" for number in range(len(files))]
     tasks = [
         cluster.submit(find_file, file.resolve(), part, columns, rules, on_error, len(files) > 1, trim)
@@ -65,7 +65,7 @@ def find_file(
     file: Path,
     folder: Path,
     columns: dict[str, str] | None,
-    rules: StatementRules,
+    rules: MiningRules,
     on_error: OnError,
     several: bool,
     trim: bool,
