@@ -257,8 +257,8 @@ class Comparison:
             ranked += f"{', '.join(learned)} learned from such candidates (candidates=item-all); "
         return (
             f"{over}{self.pairs:,} test pairs; {ranked}means over pairs, 'by user' of the first metric over users, "
-            f"± 95% intervals with users as units; * differs from {self.baseline} with p < {LEVEL} ({how}; Holm's correction "
-            f"for models and metrics); 'vs' compares {MAIN}"
+            f"± 95% intervals with users as units; * differs from {self.baseline} with p < {LEVEL} ({how}; Holm's "
+            f"correction for models and metrics); 'vs' compares {MAIN}"
         )
 
     def table(self, metrics: Sequence[str] = SHOWN) -> FittingTable:

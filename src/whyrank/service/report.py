@@ -27,7 +27,7 @@ class Baseline(BaseModel):
     """The same metrics of showing everybody the most popular explanations, on the same pairs."""
 
     explanation: Row = {}
-    p_value: Row = Field({}, description="of the difference, paired over all pairs, clustered by user")
+    p_value: Row = Field({}, description="of the difference, paired over all pairs")
 
 
 class Missed(BaseModel):
