@@ -138,6 +138,7 @@ def test_a_comparison_clusters_by_user_and_corrects_for_all_its_models_and_metri
     one = compare(models, data.split(seed=1), baseline="POP")
     pairs = {row.name: row.evaluations[0] for row in one.rows}
     users, others = pairs["POP"].users, ("COUNTS", "RAND")
+    assert users is not None
     raw = [
         student(pairs[name].per_pair[metric], pairs["POP"].per_pair[metric], users)
         for metric in ("ndcg", "recall")
