@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,17 +51,20 @@ def test_estimators_are_the_sums_that_they_are_defined_by(seed: int) -> None:
     chance, logged = rng.uniform(0, 1, (lists, n)), rng.uniform(0.2, 1, (lists, n))
     reward, guess, expected = rng.random((3, lists, n))
     weights = estimators.list_weights(chance, logged, clip)
-    ips = cascade = dr = top = bottom = 0.0
+    ips = cascade = top = bottom = 0.0
+    corrections, guesses = np.zeros((2, n)), np.zeros((2, n))  # sums, and sums of their weights
     for row in range(lists):
         before = product = 1.0
         for k in range(n):
             product *= chance[row, k] / logged[row, k]
             weight = min(product, clip)
             cascade += weight * reward[row, k] / lists
-            dr += (weight * (reward[row, k] - guess[row, k]) + before * expected[row, k]) / lists
+            corrections[:, k] += weight * (reward[row, k] - guess[row, k]), weight
+            guesses[:, k] += before * expected[row, k], before
             before = weight
         ips += before * reward[row].sum() / lists
         top, bottom = top + before * reward[row].sum(), bottom + before
+    dr = sum(corrections[0] / corrections[1] + guesses[0] / guesses[1])
     assert estimators.ips(weights, reward).mean == pytest.approx(ips)
     assert estimators.cascade(weights, reward).mean == pytest.approx(cascade)
     assert estimators.snips(weights, reward).mean == pytest.approx(top / bottom)
@@ -74,6 +78,50 @@ def test_errors_count_people_and_not_lists() -> None:
     alone, together = np.arange(100), np.repeat(np.arange(4), 25)
     assert estimators.clustered_error(value, together) > 4 * estimators.clustered_error(value, alone)
     assert estimators.clustered_error(value, alone) == pytest.approx(value.std(ddof=1) / 10)
+
+
+def test_intervals_of_a_verdict_cover_what_was_never_logged() -> None:
+    """A ninth of what the candidate shows, people like it as they like the rest; lists of two."""
+    rng, runs, lists, pool, unseen = np.random.default_rng(8), 200, 4000, 60, 12
+    likes = rng.uniform(0.1, 0.5, pool)
+    logging, candidate = rng.dirichlet(np.ones(pool)) + 1 / pool, rng.dirichlet(np.ones(pool))
+    logging[-unseen:] = 0.0
+    logging /= logging.sum()
+    candidate[-unseen:] *= 0.11 / candidate[-unseen:].sum()
+    candidate[:-unseen] *= 0.89 / candidate[:-unseen].sum()
+    look = np.array([1.0, 0.5])
+    truth = candidate @ likes * look.sum()
+    covered = {"dr": 0, "cascade": 0}
+    for _ in range(runs):
+        shown = rng.choice(pool, (lists, 2), p=logging)
+        reward = (rng.random((lists, 2)) < likes[shown] * look).astype(float)
+        weights = estimators.list_weights(candidate[shown], logging[shown], 50.0)
+        table = estimators.guesses(shown.astype(np.int32), reward, pool)
+        expected = np.tile(candidate @ table, (lists, 1))
+        found = {
+            "dr": estimators.doubly_robust(weights, reward, table[shown, [0, 1]], expected),
+            "cascade": estimators.cascade(weights, reward),
+        }
+        for name, value in found.items():
+            error = estimators.clustered_error(value.influence, np.arange(lists))
+            covered[name] += abs(value.mean - truth) <= 1.96 * error
+    assert covered["dr"] >= 0.9 * runs
+    assert covered["cascade"] < 0.8 * runs
+
+
+def test_more_than_a_twentieth_that_was_never_logged_is_refused_and_less_is_not(
+    people: SimulatedPeople, shown: wr.Model
+) -> None:
+    """A tenth and a twentieth of the candidate's lists hold a reason that was excluded while the log was written."""
+    users, items = people.visits(20_000, np.random.default_rng(3))
+    lists = rank(shown, users, items, 3, DRAWN).numbers
+    for id_, holding, refused in (("e00028", 0.1, True), ("e00035", 0.04, False)):
+        number = shown.catalog_.explanations.ids.index_of(id_)
+        assert (lists == number).any(1).mean() == pytest.approx(holding, abs=0.005)
+        log = simulate_log(people, shown, 4000, replace(DRAWN, exclude=(id_,)), seed=4)
+        found = estimate(log, Policy(shown, DRAWN), confidence=0.98)
+        assert bool(found.refusals) == refused
+        assert found.line.estimator == ("cascade" if refused else "dr")  # what was never shown counts as nothing
 
 
 def test_what_was_shown_is_estimated_as_what_it_got(log: Log, shown: wr.Model) -> None:

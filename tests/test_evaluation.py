@@ -121,15 +121,18 @@ def test_a_comparison_names_the_best_and_tests_the_rest(split: Split) -> None:
     assert "**" in result.markdown()
     assert r"\textbf" in result.latex()
     assert len(result.table().rows) == 2
-    hits = 100 * result.row("POP").values("hit").mean()
-    assert result.verdict().startswith(f"POP finds a right reason in {hits:.0f} of 100 lists of 10, RAND in ")
-    assert "the difference is certain (p < 0.01)" in result.verdict()
+    hits, theirs = (f"{100 * result.row(name).mean('hit'):.0f}" for name in ("POP", "RAND"))
+    change = (
+        f"By ndcg_paper it is {100 * result.improvement('POP'):+.1f}% (p < 0.001, corrected for models and metrics)"
+    )
+    assert result.verdict() == f"POP finds a right reason in {hits} of 100 lists of 10, RAND in {theirs}. {change}."
     assert "<table>" in result._repr_html_()
 
 
-def test_a_difference_that_may_be_chance_is_called_so(split: Split) -> None:
+def test_a_verdict_gives_the_corrected_p_of_the_metric_that_orders_the_table(split: Split) -> None:
     result = compare({"one": RAND(seed=1), "two": RAND(seed=2)}, split)
-    assert "the difference may be chance" in result.verdict()
+    p = result.p_values()["ndcg_paper"][next(row.name for row in result.rows if row.name != result.baseline)]
+    assert f"(p = {p:.2f}, corrected" in result.verdict()
 
 
 def test_the_baseline_of_a_record_is_that_of_the_popularity_model(split: Split) -> None:

@@ -1,12 +1,12 @@
-"""The log as tables, in a folder and in a store; the thread that writes it; the way from version 0.1."""
+"""The log as tables, in a folder and in a store, and the thread that writes it."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,23 +17,13 @@ import sqlalchemy as sa
 
 from whyrank.errors import DataError, ParameterError
 from whyrank.online import events, tables, writer
+from whyrank.online.erased import ErasedMeanwhile
 from whyrank.online.erasure import erase, export, retain
 from whyrank.online.exposure import Exposure, new_id
 from whyrank.online.log import EVENTS, EXPOSURES, Log
 from whyrank.online.store import Store
 from whyrank.online.tables import VERSION, exposures, schema
 from whyrank.online.writer import QueueFull, Writer
-
-FIRST = """
-CREATE TABLE whyrank_feedback (number INTEGER NOT NULL PRIMARY KEY, key TEXT UNIQUE, at TEXT NOT NULL,
-    event TEXT NOT NULL, user TEXT NOT NULL, item TEXT NOT NULL, explanation TEXT, model TEXT, rank INTEGER);
-CREATE TABLE whyrank_study (id TEXT NOT NULL PRIMARY KEY, title TEXT NOT NULL, a TEXT NOT NULL, b TEXT NOT NULL,
-    n INTEGER NOT NULL, agreement INTEGER NOT NULL, ties BOOLEAN NOT NULL, seed BIGINT NOT NULL,
-    question TEXT NOT NULL, created TEXT NOT NULL);
-INSERT INTO whyrank_feedback VALUES (1, 'k1', '2026-01-02T03:04:05Z', 'clicked', 'ann', 'inn', 'quiet', 'bper', 2);
-INSERT INTO whyrank_feedback VALUES (2, NULL, '2026-01-02T03:04:06Z', 'shown', 'bob', 'inn', NULL, NULL, NULL);
-INSERT INTO whyrank_study VALUES ('s', 't', 'a', 'b', 5, 2, 0, 0, 'q', '2026-01-01T00:00:00Z');
-"""
 
 
 class Counted:
@@ -56,6 +46,13 @@ def exposure(user: str = "ann", *, id: str | None = None, time: int = 1000, arm:
     slate = json.dumps([{"i": "inn", "e": "quiet", "p": 0.5}, {"i": "inn", "e": "clean", "p": 1.0}])
     name = None if arm is None else "test"
     return Exposure(id or new_id(), time, user, "explain", "bper", "d1", name, arm, "{}", slate)
+
+
+def put_durably(writer: Writer, given: Exposure) -> None:
+    """Wait until an exposure is written; raises what the writer says."""
+    waiting = writer.put([given], durable=True)
+    assert waiting is not None
+    waiting.result(60)
 
 
 def shown(**changed: list[object]) -> pl.DataFrame:
@@ -173,53 +170,13 @@ def test_a_store_gives_back_what_was_put_and_done(store: Store) -> None:
     assert Log.read(store.url, experiment="test").lists == 1
 
 
-def test_the_store_of_version_0_1_becomes_one_of_this_version(tmp_path: Path) -> None:
-    file = tmp_path / "old.db"
-    with sqlite3.connect(file) as connection:
-        connection.executescript(FIRST)
-    connection.close()
-    for _ in range(2):  # the second time there is nothing left to do
-        store = Store(f"sqlite:///{file}").create()
-        store.check()
-        found = export(store, "ann")["events"]
-        assert [(each["key"], each["position"], each["explanation"], each["time"]) for each in found] == [
-            ("k1", 2, "quiet", 1767323045)
-        ]
-        assert events.counts(store)[1]["clicked"] == 1
-        assert events.add(store, [{"key": "k1", "event": "clicked", "user": "ann", "item": "inn"}]) == (0, 1)
-        with store.reading() as connection:
-            assert connection.scalars(sa.select(schema.c.version)).all() == [VERSION]
-            names = sa.inspect(connection).get_table_names()
-        assert "whyrank_feedback" not in names
-        assert "whyrank_study" in names
-        store.close()
-
-
-def test_a_store_of_schema_version_2_gets_the_lengths_that_were_asked_for(store: Store) -> None:
-    rows = [
-        exposure("ann")._replace(options='{"n":5}', asked=5),
-        exposure("ann")._replace(options='{"n":10,"reasons":2}', route="recommend", asked=2),
-        exposure("ann"),
-    ]
-    put(store, *rows)
-    before = Log.read(store.url)
-    with store.writing() as connection:  # as version 2 was
-        connection.execute(sa.text("ALTER TABLE whyrank_exposure DROP COLUMN asked"))
-        connection.execute(sa.text("DROP TABLE whyrank_erased"))
-        connection.execute(sa.text("ALTER TABLE whyrank_schema DROP COLUMN salt"))
-        connection.execute(sa.text("UPDATE whyrank_schema SET version = 2"))
-    after = Log.read(store.url)
-    assert after.digest() == before.digest()
-    asked = dict(after.exposures.select("exposure", "asked").rows())
-    assert [asked[each.id] for each in rows] == [5, 2, None]
-    with store.reading() as connection:
-        assert connection.scalars(sa.select(schema.c.version)).all() == [VERSION]
-
-
-def test_a_store_of_a_later_version_is_refused(store: Store) -> None:
+@pytest.mark.parametrize("version", [VERSION - 1, VERSION + 1, None])
+def test_a_store_of_another_version_is_refused(store: Store, version: int | None) -> None:
     with store.writing() as connection:
-        connection.execute(schema.insert(), {"version": VERSION + 1})
-    with pytest.raises(ParameterError, match=f"version {VERSION + 1}"):
+        connection.execute(schema.delete())
+        if version is not None:
+            connection.execute(schema.insert(), {"version": version})
+    with pytest.raises(ParameterError, match=f"schema version {version or 1}, this whyrank has {VERSION}"):
         Store(store.url).create()
 
 
@@ -342,13 +299,42 @@ def test_what_another_process_has_not_written_yet_is_erased_as_well(
     assert set(Log.read(store.url).exposures["exposure"]) == {bob.id, later.id}
     with store.reading() as connection:
         assert connection.scalars(sa.select(tables.events.c.exposure)).all() == [bob.id]
-    erase(store, "ann")
-    erase(store, "bob")  # a writer that knows some erasures notices others
-    third = Writer(store, counted)
-    third.put([early, later, bob])
-    third.close(60)
-    assert Log.read(store.url).lists == 0
     other.close()
+
+
+def test_exposures_from_after_an_erasure_are_written_though_the_clock_stepped_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = time.time_ns()
+    writer = Writer(store, Counted())
+    erase(store, "ann")
+    monkeypatch.setattr("whyrank.online.exposure.time.time_ns", lambda: started - 3600 * 10**9)
+    same = exposure("ann")  # of a process that saw the clock step
+    put_durably(writer, same)
+    monkeypatch.setattr("whyrank.online.exposure._ahead", -(2**62))
+    fresh = exposure("ann")  # of one that was started afterwards
+    assert fresh.id < same.id
+    put_durably(writer, fresh)
+    writer.close(60)
+    assert set(Log.read(store.url).exposures["exposure"]) == {same.id, fresh.id}
+
+
+def test_whoever_waits_for_an_exposure_of_somebody_erased_meanwhile_is_told(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whyrank.online.writer.IDLE", 3600.0)
+    early, bob = exposure("ann"), exposure("bob")
+    writer = Writer(store, Counted())
+    put_durably(writer, bob)  # it has read which erasures there are
+    erase(store, "ann")
+    with pytest.raises(ErasedMeanwhile):
+        put_durably(writer, early)
+    put_durably(writer, exposure("ann"))  # the erasure is known by now
+    erase(store, "bob")  # a writer that knows some erasures notices others
+    with pytest.raises(ErasedMeanwhile):
+        put_durably(writer, bob)
+    writer.close(60)
+    assert Log.read(store.url).exposures["user"].unique().to_list() == ["ann"]
 
 
 def test_erasures_are_forgotten_when_nobody_can_hold_anything_from_before_them(store: Store) -> None:
@@ -376,39 +362,6 @@ def test_two_stores_have_other_hashes_of_the_same_user(store: Store, tmp_path: P
             found.append(connection.scalar(sa.select(tables.erased.c.hash)))
     other.close()
     assert len(set(found)) == 2
-
-
-def test_a_store_of_schema_version_3_gets_a_salt_and_numbers_that_are_used_once(store: Store) -> None:
-    early, late = exposure("ann"), exposure("bob")
-    put(store, late)
-    events.add(store, [{"event": "clicked", "exposure": late.id}, {"event": "shown", "user": "bob", "item": "inn"}])
-    erase(store, "ann")
-    before = Log.read(store.url)
-    plain = hashlib.sha256(b"whyrank\0ann").hexdigest()
-    with store.writing() as connection:  # as version 3 was
-        for table in ("whyrank_event", "whyrank_erased"):
-            made = str(connection.scalar(sa.text(f"SELECT sql FROM sqlite_master WHERE name = '{table}'")))
-            connection.execute(sa.text(f"ALTER TABLE {table} RENAME TO old"))
-            connection.execute(sa.text(made.replace("AUTOINCREMENT", "")))
-            connection.execute(sa.text(f"INSERT INTO {table} SELECT * FROM old"))
-            connection.execute(sa.text("DROP TABLE old"))
-        connection.execute(sa.text("CREATE INDEX ix_whyrank_event_user ON whyrank_event (user)"))
-        connection.execute(tables.erased.update().values(hash=plain))
-        connection.execute(sa.text("ALTER TABLE whyrank_schema DROP COLUMN salt"))
-        connection.execute(sa.text("UPDATE whyrank_schema SET version = 3"))
-    store.create()
-    assert Log.read(store.url).digest() == before.digest()
-    put(store, early)  # of a user who was erased under the older version
-    assert Log.read(store.url).lists == 1
-    with store.writing() as connection:
-        assert connection.scalar(sa.select(tables.erased.c.hash)) != plain
-        assert connection.scalars(sa.select(schema.c.version)).all() == [VERSION]
-        indexes = {each["name"] for each in sa.inspect(connection).get_indexes("whyrank_event")}
-    assert indexes == {"ix_whyrank_event_exposure", "ix_whyrank_event_user"}
-    erase(store, "bob")
-    events.add(store, [{"event": "clicked", "user": "eve", "item": "inn"}])
-    with store.reading() as connection:
-        assert connection.scalars(sa.select(tables.events.c.number)).all() == [3]
 
 
 def test_later_ids_are_larger() -> None:

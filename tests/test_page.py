@@ -470,7 +470,7 @@ def test_what_is_shown_can_be_saved_as_table_and_picture(watched: Watched, user:
 def test_the_model_page_shows_metrics_and_values_under_the_pointer(watched: Watched) -> None:
     page = watched.open("?view=model")
     expect(page.get_by_text("finds a right reason in 27 of 100 lists of 10")).to_be_visible()
-    expect(page.get_by_text("only 22 of 100; the difference is practically certain")).to_be_visible()
+    expect(page.get_by_text("only 22 of 100; p\u00a0<\u00a00.001")).to_be_visible()
     expect(page.get_by_role("row", name=re.compile("NDCG .paper."))).to_contain_text("3.12%")
     expect(page.get_by_role("row", name=re.compile("Hit rate"))).to_contain_text(re.compile(r"27.10%\*\s*22.00%"))
     expect(page.get_by_role("link", name="i00001 for u000001")).to_be_visible()

@@ -15,7 +15,6 @@ import pytest
 from service_world import Process
 from whyrank.cli import main
 from whyrank.errors import ArtifactError, DataError, ParameterError
-from whyrank.evaluation.gate import clustered_interval
 from whyrank.mining.drift import drift
 from whyrank.mining.mine import mine
 from whyrank.models import BPER, COUNTS, Model, load
@@ -319,12 +318,3 @@ def test_every_part_of_a_recipe_but_its_threads_makes_another_run() -> None:
     names = [_name({}, None, replace(Recipe(), **{name: value})) for name, value in others.items()]
     assert len({_name({}, None, Recipe()), *names}) == len(others) + 1
     assert _name({}, None, Recipe(threads=2)) == _name({}, None, Recipe())
-
-
-def test_an_interval_takes_the_records_of_a_user_together() -> None:
-    rng = np.random.default_rng(0)
-    of_users = rng.normal(size=50)
-    low, high = clustered_interval(np.repeat(of_users, 9), np.repeat(np.arange(50), 9))
-    half = 1.96 * of_users.std(ddof=1) / np.sqrt(50)
-    assert (high - low) / 2 == pytest.approx(half)
-    assert clustered_interval(np.ones(3), np.zeros(3, np.int64)) == (-np.inf, np.inf)

@@ -125,8 +125,8 @@ def compare_command(
     test: Annotated[
         str,
         typer.Option(
-            help="Of one split: student, wilcoxon or randomization, all clustered by user. Several splits have the "
-            "corrected resampled t-test."
+            help="Within splits: student, wilcoxon or randomization, all clustered by user. Five splits and more have "
+            "the corrected resampled t-test."
         ),
     ] = "student",
     candidates: Candidates = "pool",

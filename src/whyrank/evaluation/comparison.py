@@ -15,12 +15,23 @@ from whyrank.data.split import Split
 from whyrank.errors import ParameterError
 from whyrank.evaluation.candidates import Kind, check_kind
 from whyrank.evaluation.evaluator import Evaluation, evaluate
-from whyrank.evaluation.significance import TESTS, holm, resampled
+from whyrank.evaluation.significance import (
+    ENOUGH_SPLITS,
+    TESTS,
+    clustered_mean,
+    combined,
+    holm,
+    p_text,
+    resampled,
+    resampled_mean,
+    user_means,
+)
 from whyrank.models.base import Model
 from whyrank.render import FittingTable, html_table, latex_table, markdown_table
 from whyrank.training import Run
 
 SHOWN = ("ndcg_paper", "ndcg", "precision", "recall", "f1", "personalization")
+MAIN = "ndcg_paper"  # orders the table; improvements and the verdict are about it
 NEITHER = ("personalization",)  # more is not better: random lists have the most
 LEVEL = 0.01
 
@@ -33,19 +44,26 @@ class Row:
     evaluations: list[Evaluation] = field(repr=False)
     training_seconds: list[float] = field(default_factory=list)
 
-    def values(self, metric: str) -> NDArray[np.float64]:
-        """The mean of each split."""
+    def values(self, metric: str, by_user: bool = False) -> NDArray[np.float64]:
+        """Return the mean of each split, over pairs or over the means of users."""
+        if by_user:
+            return np.array([user_means(each.per_pair[metric], each.users).mean() for each in self.evaluations])
         return np.array([each.explanation.get(metric, np.nan) for each in self.evaluations])
 
-    def mean(self, metric: str) -> float:
-        """Over the splits that have a figure; NaN where none has."""
-        known = self.values(metric)[~np.isnan(self.values(metric))]
+    def mean(self, metric: str, by_user: bool = False) -> float:
+        """Return the mean over the splits that have a figure; NaN where none has."""
+        values = self.values(metric, by_user)
+        known = values[~np.isnan(values)]
         return float(known.mean()) if len(known) else math.nan
 
     def deviation(self, metric: str) -> float:
-        """Over splits, with n - 1; NaN where there is only one."""
+        """Return the standard deviation over splits, with n - 1; NaN where there is only one."""
         known = self.values(metric)[~np.isnan(self.values(metric))]
         return float(known.std(ddof=1)) if len(known) > 1 else math.nan
+
+    def tests(self, metric: str) -> bool:
+        """Return whether a metric has a value for every pair, so that it can be tested."""
+        return metric in self.evaluations[0].per_pair
 
 
 @dataclass(frozen=True)
@@ -69,41 +87,81 @@ class Comparison:
     def pairs(self) -> int:
         return sum(each.pairs for each in self.rows[0].evaluations)
 
+    @property
+    def over_splits(self) -> bool:
+        """Whether there are enough splits to test how figures vary over them."""
+        return self.splits >= ENOUGH_SPLITS
+
     def row(self, name: str) -> Row:
         return next(row for row in self.rows if row.name == name)
 
     def best(self, metric: str) -> str:
-        """The name of the model with the highest mean."""
+        """Return the name of the model with the highest mean."""
         return max(self.rows, key=lambda row: -math.inf if math.isnan(row.mean(metric)) else row.mean(metric)).name
 
-    def p_value(self, name: str, metric: str = "ndcg_paper", against: str | None = None) -> float:
-        """Of one split: paired over its pairs, clustered by user (`test`). Of several: the corrected resampled t-test.
+    def p_value(self, name: str, metric: str = MAIN) -> float:
+        """Return the p-value of a model against the baseline, of this one comparison alone; see `p_values`.
 
-        Of this one comparison alone; `p_values` corrects for all models of the table.
+        Five splits and more: the corrected resampled t-test over their means. Fewer: `test` within each, paired over
+        its pairs and clustered by user; twice the mean of these p-values, as the splits share users.
         """
-        ours, theirs = self.row(name), self.row(against or self.baseline)
-        if self.splits > 1:
+        ours, theirs = self.row(name), self.row(self.baseline)
+        if self.over_splits:
             return resampled(ours.values(metric), theirs.values(metric), self.ratio)
-        one, other = ours.evaluations[0], theirs.evaluations[0]
-        return TESTS[self.test](one.per_pair[metric], other.per_pair[metric], one.users)
+        test = TESTS[self.test]
+        within = [
+            test(one.per_pair[metric], other.per_pair[metric], one.users)
+            for one, other in zip(ours.evaluations, theirs.evaluations, strict=True)
+        ]
+        return combined((ours.values(metric) - theirs.values(metric)).tolist(), within)
 
-    def p_values(self, metric: str = "ndcg_paper") -> dict[str, float]:
-        """Of every model against the baseline, with Holm's correction for their number."""
+    def p_values(self, metrics: Sequence[str] = SHOWN) -> dict[str, dict[str, float]]:
+        """Return, by metric, those of all models against the baseline, with Holm's correction for models and metrics.
+
+        Metrics without a value for every pair are left out.
+        """
         names = [row.name for row in self.rows if row.name != self.baseline]
-        return dict(zip(names, holm([self.p_value(name, metric) for name in names]), strict=True))
+        cells = [(metric, name) for metric in metrics if self.rows[0].tests(metric) for name in names]
+        found: dict[str, dict[str, float]] = {metric: {} for metric, _ in cells}
+        corrected = holm([self.p_value(name, metric) for metric, name in cells])
+        for (metric, name), p in zip(cells, corrected, strict=True):
+            found[metric][name] = p
+        return found
 
-    def improvement(self, name: str, metric: str = "ndcg_paper") -> float:
-        """Relative to the baseline, as a fraction; NaN where the baseline has nothing."""
+    def half(self, name: str, metric: str, by_user: bool = False) -> float:
+        """Return half the width of the 95% interval of a mean; NaN where it cannot be known.
+
+        It is clustered by user. Of two to four splits, it is the mean of theirs: however much they depend on each
+        other, their mean varies no more than that. Of more, it follows from how they vary, corrected for what they
+        share.
+        """
+        row = self.row(name)
+        if not row.tests(metric):
+            return math.nan
+        if self.over_splits:
+            half = resampled_mean(row.values(metric, by_user), self.ratio).half()
+        else:
+            within = [
+                clustered_mean(user_means(each.per_pair[metric], each.users))
+                if by_user
+                else clustered_mean(each.per_pair[metric], each.users)
+                for each in row.evaluations
+            ]
+            half = float(np.mean([each.half() for each in within]))
+        return half if math.isfinite(half) else math.nan
+
+    def improvement(self, name: str, metric: str = MAIN) -> float:
+        """Return the change relative to the baseline, as a fraction; NaN where the baseline has nothing."""
         theirs = self.row(self.baseline).mean(metric)
         return self.row(name).mean(metric) / theirs - 1 if theirs else math.nan
 
     def as_dict(self) -> dict[str, object]:
-        """For machines: fractions, deviations over splits, p-values and improvements against the baseline.
+        """Return all figures for machines: fractions, intervals, p-values and improvements against the baseline.
 
-        `p_value` is that of the comparison alone, `p_holm` is corrected for the number of models; what was not
-        measured is None.
+        `p_value` is that of one comparison alone, `p_holm` is corrected for the models and metrics of the table; what
+        was not measured is None.
         """
-        corrected = {metric: self.p_values(metric) for metric in self.rows[0].evaluations[0].per_pair}
+        corrected = self.p_values()
         return {
             "k": self.k,
             "splits": self.splits,
@@ -111,96 +169,104 @@ class Comparison:
             "candidates": self.rows[0].evaluations[0].candidates,
             "reach": _mean_of([each.reach for each in self.rows[0].evaluations]),
             "baseline": self.baseline,
-            "test": self.test if self.splits == 1 else "resampled",
+            "test": "resampled" if self.over_splits else self.test,
             "models": [self._row_dict(row, corrected) for row in self.rows],
         }
 
     def _row_dict(self, row: Row, corrected: Mapping[str, Mapping[str, float]]) -> dict[str, object]:
-        metrics = row.evaluations[0].explanation
+        metrics, tested = row.evaluations[0].explanation, row.evaluations[0].per_pair
         other = row.name != self.baseline
         return {
             "name": row.name,
             "explanation": {metric: _known(row.mean(metric)) for metric in metrics},
+            "interval": {metric: self._interval(row, metric) for metric in tested},
+            "by_user": {metric: _known(row.mean(metric, by_user=True)) for metric in tested},
+            "by_user_interval": {metric: self._interval(row, metric, by_user=True) for metric in tested},
             "deviation": {metric: _known(row.deviation(metric)) for metric in metrics},
-            "p_value": {metric: self.p_value(row.name, metric) for metric in corrected} if other else None,
+            "p_value": {metric: self.p_value(row.name, metric) for metric in tested} if other else None,
             "p_holm": {metric: values[row.name] for metric, values in corrected.items()} if other else None,
-            "improvement": {m: _known(self.improvement(row.name, m)) for m in corrected} if other else None,
+            "improvement": {m: _known(self.improvement(row.name, m)) for m in tested} if other else None,
             "recommendation": _mean_of([each.recommendation for each in row.evaluations]),
             "explanation_on_recommended": _mean_of([each.explanation_on_recommended for each in row.evaluations]),
             "training_seconds": float(np.mean(row.training_seconds)) if row.training_seconds else None,
         }
 
+    def _interval(self, row: Row, metric: str, by_user: bool = False) -> list[float] | None:
+        mean, half = row.mean(metric, by_user), self.half(row.name, metric, by_user)
+        return None if math.isnan(half) else [mean - half, mean + half]
+
     # -- for people ----------------------------------------------------------------------------------------------------
 
     def cells(self, metrics: Sequence[str] = SHOWN) -> tuple[list[str], list[list[str]], list[list[bool]]]:
-        """Headers, texts and which texts are the best of their column."""
+        """Return headers, texts and which texts are the best of their column."""
         short = {"precision": "pre", "recall": "rec", "personalization": "personal"}
         headers = ["model", *(f"{short.get(metric, metric)} @{self.k} %" for metric in metrics)]
-        headers += [f"vs {self.baseline}", "training"]
+        headers += ["by user", f"vs {self.baseline}", "training"]
         bests = {metric: None if metric in NEITHER else self.best(metric) for metric in metrics}
-        tested = [metric for metric in metrics if metric in self.rows[0].evaluations[0].per_pair]
-        corrected = {metric: self.p_values(metric) for metric in tested}
+        by_user = max(self.rows, key=lambda row: row.mean(metrics[0], by_user=True)).name
+        corrected = self.p_values(metrics)
         texts, bold = [], []
         for row in self.rows:
-            values = (self._cell(row, metric, corrected.get(metric, {})) for metric in metrics)
-            texts.append([row.name, *values, self._versus(row), _seconds(row)])
-            bold.append([False, *(bests[metric] == row.name for metric in metrics), False, False])
+            values = (self._cell(row, metric, corrected.get(metric, {}).get(row.name, 1.0)) for metric in metrics)
+            texts.append([row.name, *values, self._cell(row, metrics[0], 1.0, True), self._versus(row), _seconds(row)])
+            best = (bests[metric] == row.name for metric in metrics)
+            bold.append([False, *best, by_user == row.name, False, False])
         return headers, texts, bold
 
-    def _cell(self, row: Row, metric: str, corrected: Mapping[str, float]) -> str:
-        mean, deviation = 100 * row.mean(metric), 100 * row.deviation(metric)
+    def _cell(self, row: Row, metric: str, p: float, by_user: bool = False) -> str:
+        mean, half = 100 * row.mean(metric, by_user), 100 * self.half(row.name, metric, by_user)
         if math.isnan(mean):
             return "-"
-        spread = "" if math.isnan(deviation) else f" ±{deviation:.2f}"
-        return f"{mean:.3f}{spread}{'*' if corrected.get(row.name, 1.0) < LEVEL else ''}"
+        spread = "" if math.isnan(half) else f" ±{half:.2f}"
+        return f"{mean:.3f}{spread}{'*' if p < LEVEL else ''}"
 
     def _versus(self, row: Row) -> str:
         change = self.improvement(row.name)
         return "" if row.name == self.baseline or math.isnan(change) else f"{change * 100:+.1f}%"
 
     def verdict(self) -> str:
-        """The result in a sentence: how often the best model and the baseline find a right reason, and how certain
-        the difference is."""
-        best = self.best("ndcg_paper")
+        """Return the result in two sentences: how often the best model and another one find a right reason, and the
+        difference of the table's metric with its corrected p-value."""
+        best = self.best(MAIN)
         others = [row.name for row in self.rows if row.name != best]
+        found = f"{best} finds a right reason in {self._lists(best)} of 100 lists of {self.k}"
         if not others:
-            return f"{best} finds a right reason in {self._lists(best)}."
-        other = self.baseline if self.baseline != best else self.best_of(others)
-        p = self.p_value(best, "hit", other)
-        sure = (
-            f"the difference is certain (p < {LEVEL})" if p < LEVEL else f"the difference may be chance (p = {p:.2f})"
-        )
-        return (
-            f"{best} finds a right reason in {self._lists(best)}, {other} in {self._lists(other, short=True)}; {sure}."
-        )
+            return f"{found}."
+        other = self.baseline if self.baseline != best else max(others, key=lambda name: self.row(name).mean(MAIN))
+        p = self.p_values()[MAIN][best if best != self.baseline else other]
+        theirs = self.row(other).mean(MAIN)
+        change = f"{100 * (self.row(best).mean(MAIN) / theirs - 1):+.1f}%" if theirs else "above nothing"
+        sure = f"{p_text(p)}, corrected for models and metrics"
+        return f"{found}, {other} in {self._lists(other)}. By {MAIN} it is {change} ({sure})."
 
-    def best_of(self, names: Sequence[str], metric: str = "ndcg_paper") -> str:
-        """The best of some of the models."""
-        return max(names, key=lambda name: float(self.row(name).values(metric).mean()))
-
-    def _lists(self, name: str, short: bool = False) -> str:
-        found = 100 * float(self.row(name).mean("hit"))
-        return f"{found:.0f}" if short else f"{found:.0f} of 100 lists of {self.k}"
+    def _lists(self, name: str) -> str:
+        return f"{100 * self.row(name).mean('hit'):.0f}"
 
     def note(self) -> str:
-        """What the marks mean."""
+        """Return what the marks mean."""
         over = f"{self.splits} splits, " if self.splits > 1 else ""
-        how = "corrected resampled t-test over splits" if self.splits > 1 else f"paired, by user, {self.test}"
+        how = f"paired, by user, {self.test}"
+        if self.over_splits:
+            how = "corrected resampled t-test over splits"
+        elif self.splits > 1:
+            how += ", twice the mean p of the splits"
         first = self.rows[0].evaluations[0]
         reach = _mean_of([each.reach for each in self.rows[0].evaluations])
         ranked = "" if reach is None else f"{reach_text(first.candidates, reach)}; "
         if learned := [row.name for row in self.rows if row.evaluations[0].learned_among == "item-all"]:
             ranked += f"{', '.join(learned)} learned from such candidates (candidates=item-all); "
         return (
-            f"{over}{self.pairs:,} test pairs; {ranked}* differs from {self.baseline} with p < {LEVEL} "
-            f"({how}, Holm's correction); 'vs' compares ndcg_paper"
+            f"{over}{self.pairs:,} test pairs; {ranked}means over pairs, 'by user' of the first metric over users, "
+            f"± 95% intervals with users as units; * differs from {self.baseline} with p < {LEVEL} ({how}; Holm's "
+            f"correction for models and metrics); 'vs' compares {MAIN}"
         )
 
     def table(self, metrics: Sequence[str] = SHOWN) -> FittingTable:
-        """For a terminal; what does not fit is left out, column by column."""
+        """Return a table for a terminal; what does not fit is left out, column by column."""
         headers, texts, bold = self.cells(metrics)
-        last, first = headers[-1], headers[1 : 1 + len(metrics)]
-        return FittingTable(headers, texts, bold, caption=self.note(), drop=[last, *reversed(first[1:]), headers[-2]])
+        first, (by_user, versus, training) = headers[1 : 1 + len(metrics)], headers[-3:]
+        drop = [training, *reversed(first[1:]), by_user, versus]
+        return FittingTable(headers, texts, bold, caption=self.note(), drop=drop)
 
     def markdown(self, metrics: Sequence[str] = SHOWN) -> str:
         return f"{markdown_table(*self.cells(metrics))}\n{self.note()}\n"
@@ -235,8 +301,8 @@ def compare(
         splits: One split or several.
         k: Length of the lists.
         baseline: The model that the others are tested against; the second-best by ndcg_paper unless named.
-        test: For one split: "student", "wilcoxon" or "randomization", all clustered by user. Means of several splits
-            are tested by the corrected resampled t-test.
+        test: Within splits: "student", "wilcoxon" or "randomization", all clustered by user. Means of five splits and
+            more are tested by the corrected resampled t-test instead.
         candidates: As in `evaluate`. With "item-all", Profile is fitted with `candidates="item-all"`, and learns to
             rank what anybody ever said about an item.
         run: Threads, checkpoints and the like for the models that are fitted.

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from whyrank.data.triplets import Triplets
 from whyrank.evaluation.evaluator import evaluate
+from whyrank.evaluation.significance import clustered_mean
 from whyrank.models.base import Model
 
 METRIC = "ndcg"
@@ -54,10 +51,11 @@ def compare_on(
         measured = evaluate(model, held_out, items=False, beyond_accuracy=False, threads=threads)
         found.append(measured.per_pair[METRIC])
     theirs, ours = found
-    mean, difference = float(theirs.mean()), float((ours - theirs).mean())
-    interval = clustered_interval(ours - theirs, held_out.record_user)
-    passed = difference >= -tolerance * mean
-    figures = (mean, float(ours.mean()), difference, interval, tolerance, passed)
+    mean = float(theirs.mean())
+    change = clustered_mean(ours - theirs, held_out.record_user)
+    interval = (change.value - change.half(), change.value + change.half())
+    passed = change.value >= -tolerance * mean
+    figures = (mean, float(ours.mean()), change.value, interval, tolerance, passed)
     return Gate(METRIC, held_out.records, *figures)
 
 
@@ -71,19 +69,3 @@ def knows_less(served: Model, candidate: Model) -> str | None:
         if has < LEAST_KNOWN * had:
             return f"the new model knows {has:,} {name}, the one in service {had:,}"
     return None
-
-
-def clustered_interval(values: NDArray[np.float64], clusters: NDArray[np.integer]) -> tuple[float, float]:
-    """A 95% interval of a mean whose values come in clusters, such as the records of a user.
-
-    >>> clustered_interval(np.array([1.0, 1.0, 3.0, 3.0]), np.array([0, 0, 1, 1]))
-    (0.04, 3.96)
-    """
-    mean = float(values.mean())
-    distinct, place = np.unique(clusters, return_inverse=True)
-    count = len(distinct)
-    if count < 2:
-        return -math.inf, math.inf
-    sums = np.bincount(place, values - mean)
-    half = 1.96 * math.sqrt(float((sums**2).sum()) * count / (count - 1)) / len(values)
-    return round(mean - half, 12), round(mean + half, 12)

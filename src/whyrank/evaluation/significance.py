@@ -8,41 +8,93 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
 Users = NDArray[np.integer]
+ENOUGH_SPLITS = 5  # fewer say too little of how figures vary over splits
+
+
+class Mean(NamedTuple):
+    """A mean, its standard error, and the degrees of freedom of that error."""
+
+    value: float
+    error: float
+    freedom: float
+
+    def p_value(self) -> float:
+        """Return the two-sided p-value of Student's t-test of no mean."""
+        if self.value == 0 or self.freedom <= 0:
+            return 1.0
+        if self.error <= 1e-15 * abs(self.value):
+            return 0.0  # all values the same leave no doubt
+        from scipy.special import stdtr
+
+        return float(2 * stdtr(self.freedom, -abs(self.value) / self.error))
+
+    def half(self, level: float = 0.95) -> float:
+        """Return half the width of the interval; infinite where nothing is known of the error."""
+        if self.freedom <= 0:
+            return math.inf
+        from scipy.special import stdtrit
+
+        return float(stdtrit(self.freedom, (1 + level) / 2)) * self.error
+
+
+def clustered_mean(values: Values, users: Users | None = None) -> Mean:
+    """Return the mean over pairs, with an error that holds where pairs of one user are alike and users differ in size.
+
+    The variance is that of leaving out one user after the other (the jackknife): with G users, (G - 1) / G x the sum of
+    the squared distances of the G means without a user from the mean. A few users with many pairs say as little as
+    few users do, whatever the number of others: the degrees of freedom are the effective number of users, the squared
+    number of pairs over the sum of the users' squared numbers, less one. With as many pairs of every user that is
+    Student's test of the users' means; `users=None` takes every pair for a user of its own.
+
+    >>> clustered_mean(np.array([1.0, 1.0, 3.0, 3.0]), np.array([0, 0, 1, 1]))
+    Mean(value=2.0, error=1.0, freedom=1.0)
+    """
+    sums, sizes = _by_user(values, users)
+    mean, groups, count = float(values.mean()), len(sums), len(values)
+    if groups < 2:
+        return Mean(mean, math.inf, 0.0)
+    without = (sizes * mean - sums) / (count - sizes)  # how far the mean moves if a user is left out
+    variance = (groups - 1) / groups * float((without**2).sum())
+    return Mean(mean, math.sqrt(variance), effective_users(sizes) - 1)
+
+
+def effective_users(sizes: NDArray[np.integer]) -> float:
+    """Return how many users of equal size would tell as much as users with these numbers of pairs.
+
+    >>> effective_users(np.array([5, 5, 5])), round(effective_users(np.array([100, 1, 1])), 2)
+    (3.0, 1.04)
+    """
+    return float(sizes.sum()) ** 2 / float((sizes.astype(np.float64) ** 2).sum())
+
+
+def user_means(values: Values, users: Users | None) -> Values:
+    """Return the mean of every user, in the order of the users' numbers."""
+    sums, sizes = _by_user(values, users)
+    return sums / sizes
 
 
 def student(ours: Values, theirs: Values, users: Users | None = None) -> float:
-    """Two-sided p-value of the paired t-test of the mean over pairs, robust to clusters of pairs of one user.
+    """Return the two-sided p-value of the paired t-test of the mean over pairs, clustered by user.
 
-    The variance of the mean D of N differences is G / (G - 1) x the sum over the G users of (the sum of the user's
-    differences - their number x D)^2 / N^2, with G - 1 degrees of freedom. With one pair for every user that is
-    Student's paired test; `users=None` takes every pair for a user of its own.
-
-    >>> round(student(np.array([1.0, 1.0, 0.0, 0.0]), np.zeros(4), np.array([7, 7, 8, 9])), 4)
-    0.314
+    >>> round(student(np.array([1.0, 1.0, 0.0, 0.0]), np.zeros(4), np.array([7, 7, 8, 8])), 4)
+    0.5
     """
-    difference = ours - theirs
-    sums, sizes = _by_user(difference, users)
-    groups = len(sums)
-    if groups < 2 or not difference.any():
-        return 1.0
-    mean = difference.mean()
-    squares = float(((sums - sizes * mean) ** 2).sum())
-    return _tail(float(mean), math.sqrt(squares * groups / (groups - 1)) / len(difference), groups - 1)
+    return clustered_mean(ours - theirs, users).p_value()
 
 
 def wilcoxon(ours: Values, theirs: Values, users: Users | None = None) -> float:
-    """Two-sided p-value of Wilcoxon's signed-rank test over the users' means.
+    """Return the two-sided p-value of Wilcoxon's signed-rank test over the users' means.
 
     Normal approximation with tie correction; users without a difference are dropped.
     """
-    sums, sizes = _by_user(ours - theirs, users)
-    difference = np.round(sums / sizes, 12)
+    difference = np.round(user_means(ours - theirs, users), 12)
     difference = difference[difference != 0]
     n = len(difference)
     if n == 0:
@@ -57,7 +109,7 @@ def wilcoxon(ours: Values, theirs: Values, users: Users | None = None) -> float:
 
 
 def randomization(ours: Values, theirs: Values, users: Users | None = None, rounds: int = 2000, seed: int = 0) -> float:
-    """Two-sided p-value of the paired randomization test: how often random signs give a mean as far from zero.
+    """Return the two-sided p-value of the paired randomization test: how often random signs give a mean as far from 0.
 
     A sign is drawn for each user, for all pairs of the user alike.
     """
@@ -82,25 +134,45 @@ TESTS: dict[str, Callable[[Values, Values, Users | None], float]] = {
 }
 
 
-def resampled(ours: Values, theirs: Values, ratio: float) -> float:
-    """Two-sided p-value of the corrected resampled t-test (Nadeau and Bengio, 2003) over the means of splits.
+def combined(differences: Sequence[float], p_values: Sequence[float]) -> float:
+    """Return one two-sided p-value from those of several splits, whose users are partly the same.
+
+    Twice the mean of p-values is a p-value however they depend on each other (Vovk and Wang, 2020). That is taken of
+    each side, "better" and "worse", and the smaller one is doubled, so that splits which contradict each other prove
+    nothing. Splits that agree in sign give twice the mean of their p-values.
+
+    >>> round(combined([0.1, 0.2], [0.01, 0.03]), 9), combined([0.1, -0.2], [0.01, 0.03]), combined([0.1], [0.01])
+    (0.04, 1.0, 0.01)
+    """
+    signs, p = np.sign(differences), np.asarray(p_values, np.float64)
+    better, worse = (float(np.where(signs == side, p / 2, 1 - p / 2).mean()) for side in (1, -1))
+    return min(1.0, 2 * (2 if len(p) > 1 else 1) * min(better, worse))
+
+
+def resampled_mean(values: Values, ratio: float) -> Mean:
+    """Return the mean over splits with the corrected error of Nadeau and Bengio (2003).
 
     Splits of the same data share records, so that their figures vary less than those of fresh data would: the variance
-    of the mean of J differences is (1 / J + ratio) times theirs instead of 1 / J, where `ratio` is the number of test
+    of the mean of J values is (1 / J + ratio) times theirs instead of 1 / J, where `ratio` is the number of test
     records over that of training records. J - 1 degrees of freedom.
+    """
+    n = len(values)
+    if n < 2:
+        return Mean(float(values.mean()), math.inf, 0.0)
+    return Mean(float(values.mean()), float(values.std(ddof=1)) * math.sqrt(1 / n + ratio), n - 1)
+
+
+def resampled(ours: Values, theirs: Values, ratio: float) -> float:
+    """Return the two-sided p-value of the corrected resampled t-test over the means of splits.
 
     >>> round(resampled(np.array([0.30, 0.31, 0.29]), np.array([0.28, 0.28, 0.28]), 3 / 7), 4)
     0.149
     """
-    difference = ours - theirs
-    n = len(difference)
-    if n < 2 or not difference.any():
-        return 1.0
-    return _tail(float(difference.mean()), float(difference.std(ddof=1)) * math.sqrt(1 / n + ratio), n - 1)
+    return resampled_mean(ours - theirs, ratio).p_value()
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values of several tests, corrected so that one false finding among all of them is as unlikely as asked for.
+    """Return p-values of several tests, corrected so that one false finding among all is as unlikely as asked for.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -112,52 +184,22 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _by_user(difference: Values, users: Users | None) -> tuple[Values, NDArray[np.int64]]:
-    """The sum of every user's differences, and their number."""
+def p_text(p: float) -> str:
+    """Return a p-value as it is printed.
+
+    >>> p_text(0.0004), p_text(0.004), p_text(0.237)
+    ('p < 0.001', 'p < 0.01', 'p = 0.24')
+    """
+    for level in (0.001, 0.01):
+        if p < level:
+            return f"p < {level}"
+    return f"p = {p:.2f}"
+
+
+def _by_user(values: Values, users: Users | None) -> tuple[Values, NDArray[np.int64]]:
+    """Return the sum of every user's values, and their number."""
     if users is None:
-        return difference, np.ones(len(difference), np.int64)
+        return values, np.ones(len(values), np.int64)
     _, group = np.unique(users, return_inverse=True)
-    sums: Values = np.bincount(group, difference).astype(np.float64)
+    sums: Values = np.bincount(group, values).astype(np.float64)
     return sums, np.bincount(group).astype(np.int64)
-
-
-def _tail(mean: float, error: float, freedom: int) -> float:
-    """The two-sided p-value of a mean with a standard error; all differences the same leave no doubt, but for none."""
-    if mean == 0:
-        return 1.0
-    return student_tail(abs(mean) / error, freedom) if error > 1e-15 * abs(mean) else 0.0
-
-
-def student_tail(t: float, freedom: int) -> float:
-    """P(|T| >= t) of Student's t: a regularized incomplete beta function by its continued fraction."""
-    x = freedom / (freedom + t * t)
-    a, b = freedom / 2, 0.5
-    if x >= 1:
-        return 1.0
-    if x <= 0:
-        return 0.0
-    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    if x < (a + 1) / (a + b + 2):
-        return math.exp(log_front) * _fraction(a, b, x) / a
-    return 1 - math.exp(log_front) * _fraction(b, a, 1 - x) / b
-
-
-def _fraction(a: float, b: float, x: float) -> float:
-    """Lentz's evaluation of the continued fraction of the incomplete beta function."""
-    tiny = 1e-300
-    c, d = 1.0, 1 / max(1 - (a + b) * x / (a + 1), tiny)
-    value = d
-    for m in range(1, 10_000):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        for term in (even, odd):
-            d = 1 / (_away_from_zero(1 + term * d, tiny))
-            c = _away_from_zero(1 + term / c, tiny)
-            value *= c * d
-        if abs(c * d - 1) < 1e-12:
-            break
-    return value
-
-
-def _away_from_zero(value: float, tiny: float) -> float:
-    return value if abs(value) > tiny else tiny

@@ -29,27 +29,42 @@ def drop_old_marks(connection: sa.Connection, now: float) -> None:
     connection.execute(erased.delete().where(erased.c.time < now - KEPT))
 
 
+class ErasedMeanwhile(Exception):  # noqa: N818 - an answer of the API, not a failure of it
+    """The user was erased between being shown a list and the list being written."""
+
+
 class ErasedUsers:
     """The erasures that a writer knows; it reads those that are new to it."""
 
     def __init__(self) -> None:
-        self._last, self._salt = 0, ""
-        self._marks: dict[str, str] = {}
+        self.known = 0  # the number of the last erasure that was read
+        self._salt = ""
+        self._last: dict[str, tuple[int, str]] = {}  # of a hashed user the number and the mark of the last erasure
 
-    def left(self, connection: sa.Connection, rows: Sequence[Exposure]) -> list[Exposure]:
-        """The rows that may be written; events of the others go, too. No erasure happens until the transaction ends."""
-        _lock(connection, "pg_advisory_xact_lock_shared")
-        query = sa.select(erased.c.number, erased.c.hash, erased.c.mark).where(erased.c.number > self._last)
+    def read(self, connection: sa.Connection) -> None:
+        """Read what was erased since the last time."""
+        query = sa.select(erased.c.number, erased.c.hash, erased.c.mark).where(erased.c.number > self.known)
         for number, hash_, mark in connection.execute(query.order_by(erased.c.number)):
-            self._last, self._marks[hash_] = number, mark
-        if not self._marks:
-            return list(rows)
-        self._salt = self._salt or _salt(connection)
-        # Ids rise with time.
-        gone = {row.id for row in rows if row.id < self._marks.get(_hashed(row.user, self._salt), "")}
+            self.known, self._last[hash_] = number, (number, mark)
+        if self._last and not self._salt:
+            self._salt = _salt(connection)
+
+    def left(self, connection: sa.Connection, rows: Sequence[tuple[int, Exposure]]) -> list[Exposure]:
+        """Return the rows that may be written; events of the others go. No erasure happens until the transaction ends.
+
+        Each row comes with what was `known` when it was queued. An erasure that was known then is older than the row,
+        whatever clocks say. Whether another one is, follows from the id and the mark, which rise with time.
+        """
+        _lock(connection, "pg_advisory_xact_lock_shared")
+        self.read(connection)
+        gone = {row.id for known, row in rows if self._is_gone(known, row)} if self._last else set()
         if gone:
             connection.execute(events.delete().where(events.c.exposure.in_(gone)))
-        return [row for row in rows if row.id not in gone]
+        return [row for _, row in rows if row.id not in gone]
+
+    def _is_gone(self, known: int, row: Exposure) -> bool:
+        number, mark = self._last.get(_hashed(row.user, self._salt), (0, ""))
+        return number > known and row.id < mark
 
 
 def _lock(connection: sa.Connection, name: str) -> None:

@@ -19,6 +19,7 @@ VERDICT, PESSIMIST = "dr", "cascade"  # the estimators that verdicts and lower b
 FEW_PEOPLE = 30
 FEW_LISTS = 200  # effective ones
 MISSING = 0.05  # of what a policy would show may be unknown to the log
+SURE = 2.0  # standard errors by which more than that must be missing
 AGREE = 1e-3  # by which recomputed chances may differ from logged ones
 
 
@@ -120,12 +121,13 @@ def estimate(
     ones = np.ones(lists.reward.shape)
     old = {name: estimators.ips(ones, lists.reward) for name in estimators.ESTIMATORS}
     people = len(np.unique(lists.cluster))
-    missing, refusals = _missing(weights, "candidate"), _refusals(lists, weights, people)
+    missing, refusals = _missing(weights, lists.cluster, "candidate"), _refusals(lists, weights, people)
     notes: list[str] = []
     if baseline is not None:
         values, shown = _values(baseline, lists, fold, clip)
         old |= values
-        refusals += _missing(shown, "baseline")  # it would count for too little, and any candidate seem better
+        # A baseline that lacks support would count for too little, and any candidate seem better.
+        refusals += _missing(shown, lists.cluster, "baseline")
         _independent(candidate, baseline, lists, clip, new, notes)
     else:
         notes.append("independent is left out: give the model that was shown as the baseline")
@@ -214,11 +216,12 @@ def _refusals(lists: ShownLists, weights: Values, people: int) -> list[str]:
     return found
 
 
-def _missing(weights: Values, whose: str) -> list[str]:
+def _missing(weights: Values, cluster: NDArray[np.int64], whose: str) -> list[str]:
     """What a policy would show and the log does not have; weights are 1 on average where nothing is missing."""
     for place in range(weights.shape[1]):
-        mean, error = float(weights[:, place].mean()), float(weights[:, place].std()) / np.sqrt(len(weights))
-        if mean < 1 - MISSING - 4 * error:
+        mean = float(weights[:, place].mean())
+        error = estimators.clustered_error(weights[:, place] - mean, cluster)
+        if mean < 1 - MISSING - SURE * error:
             share = f"about {100 * (1 - mean):.0f}% of what the {whose} would show up to position {place + 1}"
             return [f"{share} was never shown, or so rarely that its weight is clipped"]
     return []

@@ -8,7 +8,8 @@ it; W_k = w_1 ... w_k; r_k is the reward of the k-th reason. Of every list:
     independent   v_1 r_1 + ... + v_n r_n             nothing else in the list changes it; v_k does not depend on it
     dr            sum of W_k (r_k - q_k) + W_(k-1) E q_k   cascade, with a guess q of rewards, right or wrong
 
-`snips` and `sncascade` divide by the mean of their weights instead of by the number of lists.
+`snips`, `sncascade` and `dr` divide each of their means by the mean of its weights. Where the log lacks some of what
+the policy would show, that mean is below 1: `sncascade` takes what is missing for what is there, `dr` guesses it.
 """
 
 from __future__ import annotations
@@ -64,7 +65,13 @@ def independent(chance: Values, propensity: Values, reward: Values, clip: float)
 def doubly_robust(weights: Values, reward: Values, guess: Values, expected: Values) -> Value:
     """`guess` is q of what was shown, `expected` the mean q of what the policy would show in its place."""
     before = np.hstack([np.ones((len(weights), 1)), weights[:, :-1]])
-    return _mean((weights * (reward - guess) + before * expected).sum(1), weights[:, -1])
+    parts = [
+        _ratio(weight[:, k] * value[:, k], weight[:, k])
+        for weight, value in ((weights, reward - guess), (before, expected))
+        for k in range(reward.shape[1])
+    ]
+    influence = np.asarray(np.sum([each.influence for each in parts], axis=0))
+    return Value(sum(each.mean for each in parts), influence, _ess(weights[:, -1]))
 
 
 def guesses(numbers: NDArray[np.int32], reward: Values, pool: int, prior: float = 20.0) -> Values:

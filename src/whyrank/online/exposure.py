@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 BYTES, DRAWN = 10, 256  # of an id that are random, and ids whose random numbers are drawn at once
 _drawn: list[str] = []
+_ahead = 0  # nanoseconds by which the wall clock is ahead of the steady one, at most until now
 
 
 class Exposure(NamedTuple):
@@ -27,14 +28,20 @@ class Exposure(NamedTuple):
 
 
 def new_id() -> str:
-    """An id that nobody else has and nobody can guess; later ones are larger."""
+    """Return an id that nobody else has and nobody can guess; later ones of a process are larger.
+
+    Its time follows the wall clock, but not backwards: what is shown after an erasure must not seem to be from before.
+    """
+    global _ahead
     try:
         drawn = _drawn.pop()
     except IndexError:  # each draw takes the system as long as many numbers of one draw
         block = os.urandom(DRAWN * BYTES).hex()
         _drawn.extend(block[at : at + 2 * BYTES] for at in range(2 * BYTES, len(block), 2 * BYTES))
         drawn = block[: 2 * BYTES]
-    return f"{time.time_ns() // 1_000_000:012x}{drawn}"
+    steady = time.monotonic_ns()
+    _ahead = max(_ahead, time.time_ns() - steady)
+    return f"{(_ahead + steady) // 1_000_000:012x}{drawn}"
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks

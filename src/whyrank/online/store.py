@@ -15,7 +15,7 @@ try:
 except ImportError as missing:
     raise MissingExtra("serve", "the store") from missing
 
-from whyrank.online.tables import metadata, migrate
+from whyrank.online.tables import create_tables, metadata
 
 WAIT = 10  # seconds that a writer waits for another one
 DATABASES = ("sqlite", "postgresql")  # with which it is tested; keys of ours are too long for an index of MySQL
@@ -60,12 +60,12 @@ class Store:
         return 1 if self.engine.dialect.name == "sqlite" else 4
 
     def create(self) -> Store:
-        """Make the tables that are not there yet, and bring those of an older version up to date."""
+        """Make the tables that are not there yet."""
         try:
             with self.writing() as connection:
                 if self.engine.dialect.name == "postgresql":  # two workers that start at once would both create
                     connection.execute(sa.text("SELECT pg_advisory_xact_lock(7769987)"))
-                migrate(connection)
+                create_tables(connection)
         except (sa.exc.SQLAlchemyError, ValueError) as error:  # ValueError: not even the driver can read it
             problem = first_line(getattr(error, "orig", None) or error)
             raise ParameterError(f"the store {shown_url(self.url)} cannot be used: {problem}") from error

@@ -1,4 +1,4 @@
-"""The tables of the store, their version, and the way from an older version to this one."""
+"""The tables of the store, and their version."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import sqlalchemy as sa
 
 from whyrank.errors import ParameterError
 
-# 1: version 0.1, which had no table of versions and stored feedback without exposures; 2: exposures without `asked`;
-# 3: SQLite could give the number of a row that was deleted to another one, and hashes of erased users had no salt
 VERSION = 4
 metadata = sa.MetaData()
 
@@ -131,65 +129,21 @@ study_answers = sa.Table(
 )
 
 
-def migrate(connection: sa.Connection) -> None:
-    """Make all tables in the caller's transaction; feedback of version 0.1 becomes events, exposures of version 2 get
-    the length that was asked for, and numbers of version 3 are not used again any more."""
+def create_tables(connection: sa.Connection) -> None:
+    """Make the tables that are missing, in the caller's transaction.
+
+    Raises:
+        ParameterError: the store was made by another version.
+    """
     there = set(sa.inspect(connection).get_table_names())
     found = connection.scalar(sa.select(sa.func.max(schema.c.version))) if schema.name in there else None
-    if found is not None and found > VERSION:
-        raise ParameterError(f"the store has schema version {found}; this whyrank knows up to {VERSION}: update it")
+    if found not in (None, VERSION) or (found is None and any(name.startswith("whyrank_") for name in there)):
+        raise ParameterError(
+            f"the store has schema version {found or 1}, this whyrank has {VERSION}: use another store"
+        )
     metadata.create_all(connection)
     if found is None:
-        if "whyrank_feedback" in there:
-            _from_first(connection)
         connection.execute(schema.insert(), {"version": VERSION, "salt": secrets.token_hex(16)})
-    elif found < VERSION:
-        if found < 3:
-            _from_second(connection)
-        _from_third(connection)
-        connection.execute(schema.update().values(version=VERSION))
-
-
-def _from_first(connection: sa.Connection) -> None:
-    """Copy the feedback of version 0.1, whose times were texts, and drop its table."""
-    at = 'CAST(EXTRACT(EPOCH FROM CAST("at" AS TIMESTAMPTZ)) AS BIGINT)'
-    if connection.dialect.name == "sqlite":
-        at = """COALESCE(CAST(strftime('%s', "at") AS INTEGER), 0)"""
-    columns = 'event, "user", item, explanation, model'
-    copied = f'SELECT "key", {at}, {columns}, "rank", 1.0 FROM whyrank_feedback ORDER BY number'
-    connection.execute(sa.text(f'INSERT INTO whyrank_event ("key", time, {columns}, position, value) {copied}'))
-    connection.execute(sa.text("DROP TABLE whyrank_feedback"))
-
-
-def _from_second(connection: sa.Connection) -> None:
-    """Add how many reasons were asked for, which was among the options."""
-    connection.execute(sa.text("ALTER TABLE whyrank_exposure ADD COLUMN asked INTEGER"))
-    n, reasons = (f"CAST(CAST(options AS json) ->> '{name}' AS INTEGER)" for name in ("n", "reasons"))
-    if connection.dialect.name == "sqlite":
-        n, reasons = (f"json_extract(options, '$.{name}')" for name in ("n", "reasons"))
-    found = f"CASE route WHEN 'recommend' THEN {reasons} ELSE {n} END"
-    connection.execute(sa.text(f"UPDATE whyrank_exposure SET asked = {found}"))
-
-
-def _from_third(connection: sa.Connection) -> None:
-    """Give the store its salt and the hashes of erased users theirs; in SQLite, make anew what counts its rows."""
-    salt = secrets.token_hex(16)
-    connection.execute(sa.text("ALTER TABLE whyrank_schema ADD COLUMN salt TEXT"))
-    connection.execute(schema.update().values(salt=salt))
-    for number, plain in connection.execute(sa.select(erased.c.number, erased.c.hash)).all():
-        changed = erased.update().where(erased.c.number == number)
-        connection.execute(changed.values(hash=salted(plain, salt)))
-    if connection.dialect.name != "sqlite":
-        return
-    for table in (events, erased):
-        for index in table.indexes:
-            index.drop(connection, checkfirst=True)
-        old = f"{table.name}_before"
-        connection.execute(sa.text(f"ALTER TABLE {table.name} RENAME TO {old}"))
-        table.create(connection)
-        names = ", ".join(f'"{column.name}"' for column in table.columns)
-        connection.execute(sa.text(f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {old}"))
-        connection.execute(sa.text(f"DROP TABLE {old}"))
 
 
 def salted(hash_: str, salt: str) -> str:

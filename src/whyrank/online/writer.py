@@ -6,13 +6,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from whyrank.online.erased import ErasedUsers
+from whyrank.online.erased import ErasedMeanwhile, ErasedUsers
 from whyrank.online.exposure import Exposure
 from whyrank.online.store import Store, first_line
 from whyrank.online.tables import exposures
@@ -23,6 +24,7 @@ TOGETHER = 80  # rows of one statement; SQLite takes 999 values at least
 PLACES = f"({', '.join('?' * len(Exposure._fields))})"
 GATHER = 0.1  # seconds in which further exposures may join those that nobody waits for
 AGAIN = 1.0  # seconds until a store that failed is tried again
+IDLE = 1.0  # seconds after which a writer without work reads what was erased
 PASSING = (sa.exc.OperationalError, sa.exc.TimeoutError, sa.exc.InterfaceError)  # a lock, a full disk, no server
 
 
@@ -43,7 +45,7 @@ class Writer:
 
     `put` returns at once. With `durable=True` its future is done when the exposure is on disk, and fails where it could
     not be written. Other exposures are tried again until the store works; those that were only queued when a process is
-    killed are lost. Those of a user who was erased meanwhile are dropped.
+    killed are lost. Those of a user who was erased after they were shown are dropped; whoever waits for them is told.
     """
 
     def __init__(self, store: Store, counts: Counts, say: Callable[[str], None] = lambda text: None) -> None:
@@ -69,7 +71,7 @@ class Writer:
             if self._queued + len(given) > QUEUED or self._ending:
                 self._counts.exposures_failed(len(given))
                 raise QueueFull
-            self._add(Put(given, future))
+            self._add(Put(given, future, self._erased.known))
         return future
 
     def flush(self) -> None:
@@ -78,7 +80,7 @@ class Writer:
         with self._wake:
             if not self._queue and not self._busy:
                 return
-            self._add(Put((), marker))
+            self._add(Put((), marker, 0))
         marker.result()
 
     def close(self, seconds: float = 10.0) -> None:
@@ -97,12 +99,16 @@ class Writer:
             self._wake.notify()
 
     def _run(self) -> None:
+        idle = True
         while True:
+            if idle:
+                self._read_erased()
             with self._wake:
-                while not self._queue and not self._ending:
-                    self._wake.wait()
+                idle = not self._queue and not self._ending and not self._wake.wait(IDLE)
                 if not self._queue:
-                    return
+                    if self._ending:
+                        return
+                    continue
                 if not self._urgent and not self._ending:
                     self._wake.wait(GATHER)
                 batch = self._taken()
@@ -123,8 +129,14 @@ class Writer:
         self._urgent -= sum(put.future is not None for put in batch)
         return batch
 
+    def _read_erased(self) -> None:
+        """Know erasures soon: exposures that are queued from then on are newer than these."""
+        with suppress(Exception), self._store.reading() as connection:  # whoever writes finds out what is wrong
+            self._erased.read(connection)
+
     def _write(self, batch: list[Put]) -> None:
-        rows = [each for put in batch for each in put.exposures]
+        rows = [(put.known, each) for put in batch for each in put.exposures]
+        left: list[Exposure] = []
         try:
             if rows:
                 with self._store.writing() as connection:
@@ -134,9 +146,11 @@ class Writer:
         except Exception as error:  # whatever it is, the thread must go on
             self._failed(batch, error)
             return
-        self._counts.exposures_written(len(rows))
+        self._counts.exposures_written(len(left))
+        there = {each.id for each in left} if len(left) < len(rows) else None
         for put in batch:
-            put.tell()
+            whole = there is None or all(each.id in there for each in put.exposures)
+            put.tell(None if whole else ErasedMeanwhile())
 
     def _add_rows(self, connection: sa.Connection, rows: list[Exposure]) -> None:
         """In SQLite many rows by one statement: with one each, the interpreter's lock changes hands for every row."""
@@ -171,6 +185,7 @@ class Put(NamedTuple):
 
     exposures: Sequence[Exposure]
     future: Future[None] | None
+    known: int  # the last erasure that was known when they were queued
 
     def tell(self, error: Exception | None = None) -> None:
         """Say what came of it, once; whoever got tired of waiting has cancelled the future, which takes no result."""

@@ -18,6 +18,7 @@ from whyrank.explain.options import Options
 from whyrank.explain.result import Explained
 from whyrank.online import ab
 from whyrank.online.assignment import NO_REASONS, Arm, Experiment
+from whyrank.online.erased import ErasedMeanwhile
 from whyrank.online.exposure import Exposure, new_id
 from whyrank.online.store import WAIT, Store
 from whyrank.online.writer import QueueFull, Writer
@@ -204,7 +205,7 @@ async def written(waiting: Future[None]) -> None:
     """Wait until exposures are on disk."""
     try:
         await asyncio.wait_for(asyncio.wrap_future(waiting), WAIT)
-    except TimeoutError:
+    except (TimeoutError, ErasedMeanwhile):  # it was not stored; who asks again is logged
         raise store_busy() from None
     except SQLAlchemyError:  # the writer has logged it; the short way knows no errors of databases
         raise store_failed() from None

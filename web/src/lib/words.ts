@@ -119,13 +119,12 @@ export const reaction = (event: string) => REACTIONS.find(([name]) => name === e
 /** A change in percent, with its sign. */
 export const change = (share: number, digits = 1) => `${signed(100 * share, digits)}%`;
 
-/** How far a difference can be trusted, for people who do not know p-values. */
+/** A p-value as it is printed; no word says more than the number. */
 export function certainty(p: number | null | undefined): string {
   if (p === null || p === undefined) return "";
-  if (p < 0.001) return "the difference is practically certain (p\u00a0<\u00a00.001)";
-  if (p < 0.01) return `the difference is very likely real (p\u00a0=\u00a0${p.toFixed(3)})`;
-  if (p < 0.05) return `the difference is probably real (p\u00a0=\u00a0${p.toFixed(3)})`;
-  return `the difference may be chance (p\u00a0=\u00a0${p.toFixed(2)})`;
+  if (p < 0.001) return "p\u00a0<\u00a00.001";
+  if (p < 0.01) return "p\u00a0<\u00a00.01";
+  return `p\u00a0=\u00a0${p.toFixed(2)}`;
 }
 
 /** A share as people say it: 27 of 100. */

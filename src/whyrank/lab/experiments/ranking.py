@@ -59,8 +59,7 @@ def write(lab: Lab, report: ExperimentReport) -> Facts:
     report.table([_header(each) for each in headers], texts, best, name="ranking")
     report.paragraph(
         result.note() + ". NDCG divides by the DCG of a full list as the paper does; 'textbook NDCG' by that of the "
-        "best possible list. The last row is the improvement of the best proposed method over the best baseline. ± is "
-        "the deviation over splits (n - 1).",
+        "best possible list. The last row is the improvement of the best proposed method over the best baseline.",
         note=True,
     )
     _chosen(lab, result, report)
@@ -103,11 +102,11 @@ def comparison(lab: Lab) -> Comparison:
 def _improvement(result: Comparison) -> list[str]:
     proposed = [row.name for row in result.rows if row.name in PROPOSED]
     if not proposed:
-        return ["improvement", *([""] * (len(SHOWN) + 2))]
+        return ["improvement", *([""] * (len(SHOWN) + 3))]
     best = max(proposed, key=lambda name: result.row(name).mean("ndcg_paper"))
     changes = [100 * result.improvement(best, metric) for metric in SHOWN]
     values = ("-" if math.isnan(change) else f"{change:+.1f}%" for change in changes)
-    return [f"{best} over {result.baseline}", *values, "", ""]
+    return [f"{best} over {result.baseline}", *values, "", "", ""]
 
 
 def _header(text: str) -> str:

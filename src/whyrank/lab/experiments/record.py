@@ -40,7 +40,7 @@ def baseline(model: Model, test: Triplets, measured: Evaluation) -> dict[str, Ro
     theirs = per_list(lists, in_terms_of(model, test)[2])
     return {
         "explanation": {name: float(values.mean()) for name, values in theirs.items()},
-        "p_value": {name: student(measured.per_pair[name], values) for name, values in theirs.items()},
+        "p_value": {name: student(measured.per_pair[name], values, measured.users) for name, values in theirs.items()},
     }
 
 
