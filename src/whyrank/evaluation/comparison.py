@@ -42,6 +42,20 @@ class Row:
         known = self.values(metric)[~np.isnan(self.values(metric))]
         return float(known.mean()) if len(known) else math.nan
 
+    def mean_by_user(self, metric: str) -> float:
+        """Over splits of the means by user."""
+        return float(np.mean([each.by_user[metric] for each in self.evaluations]))
+
+    def served(self, metric: str) -> float:
+        """Over splits, of the lists that `explain` shows; NaN where they were not measured."""
+        shown = [each if each.candidates == "served" else each.served for each in self.evaluations]
+        return float(np.mean([math.nan if each is None else each.explanation[metric] for each in shown]))
+
+    def without_reason(self) -> float:
+        """Over splits, the share of pairs for which `explain` shows nothing; NaN where it was not measured."""
+        shown = [each if each.candidates == "served" else each.served for each in self.evaluations]
+        return float(np.mean([math.nan if each is None else each.without_reason for each in shown]))
+
     def deviation(self, metric: str) -> float:
         """Over splits, with n - 1; NaN where there is only one."""
         known = self.values(metric)[~np.isnan(self.values(metric))]
@@ -122,6 +136,9 @@ class Comparison:
             "name": row.name,
             "explanation": {metric: _known(row.mean(metric)) for metric in metrics},
             "deviation": {metric: _known(row.deviation(metric)) for metric in metrics},
+            "by_user": {metric: row.mean_by_user(metric) for metric in corrected},
+            "served": {metric: _known(row.served(metric)) for metric in corrected},
+            "without_reason": _known(row.without_reason()),
             "p_value": {metric: self.p_value(row.name, metric) for metric in corrected} if other else None,
             "p_holm": {metric: values[row.name] for metric, values in corrected.items()} if other else None,
             "improvement": {m: _known(self.improvement(row.name, m)) for m in corrected} if other else None,
@@ -136,15 +153,16 @@ class Comparison:
         """Headers, texts and which texts are the best of their column."""
         short = {"precision": "pre", "recall": "rec", "personalization": "personal"}
         headers = ["model", *(f"{short.get(metric, metric)} @{self.k} %" for metric in metrics)]
-        headers += [f"vs {self.baseline}", "training"]
+        headers += ["by user", "served", f"vs {self.baseline}", "training"]
         bests = {metric: None if metric in NEITHER else self.best(metric) for metric in metrics}
         tested = [metric for metric in metrics if metric in self.rows[0].evaluations[0].per_pair]
         corrected = {metric: self.p_values(metric) for metric in tested}
         texts, bold = [], []
         for row in self.rows:
             values = (self._cell(row, metric, corrected.get(metric, {})) for metric in metrics)
-            texts.append([row.name, *values, self._versus(row), _seconds(row)])
-            bold.append([False, *(bests[metric] == row.name for metric in metrics), False, False])
+            also = (_percent(row.mean_by_user("ndcg_paper")), _percent(row.served("ndcg_paper")))
+            texts.append([row.name, *values, *also, self._versus(row), _seconds(row)])
+            bold.append([False, *(bests[metric] == row.name for metric in metrics), False, False, False, False])
         return headers, texts, bold
 
     def _cell(self, row: Row, metric: str, corrected: Mapping[str, float]) -> str:
@@ -193,14 +211,21 @@ class Comparison:
             ranked += f"{', '.join(learned)} learned from such candidates (candidates=item-all); "
         return (
             f"{over}{self.pairs:,} test pairs; {ranked}* differs from {self.baseline} with p < {LEVEL} "
-            f"({how}, Holm's correction); 'vs' compares ndcg_paper"
+            f"({how}, Holm's correction); 'vs' compares ndcg_paper, which 'by user' is by mean of users and 'served' "
+            f"over the lists that explain shows{self._missing()}"
         )
+
+    def _missing(self) -> str:
+        """For how many pairs there is nothing to show, in words: the least and the most of the models."""
+        shares = [share for row in self.rows if not math.isnan(share := row.without_reason())]
+        return f"; {min(shares):.1%} to {max(shares):.1%} of the pairs have no reason, a miss" if shares else ""
 
     def table(self, metrics: Sequence[str] = SHOWN) -> FittingTable:
         """For a terminal; what does not fit is left out, column by column."""
         headers, texts, bold = self.cells(metrics)
-        last, first = headers[-1], headers[1 : 1 + len(metrics)]
-        return FittingTable(headers, texts, bold, caption=self.note(), drop=[last, *reversed(first[1:]), headers[-2]])
+        first, (by_user, served, versus, last) = headers[1 : 1 + len(metrics)], headers[-4:]
+        drop = [last, *reversed(first[1:]), by_user, versus, served]
+        return FittingTable(headers, texts, bold, caption=self.note(), drop=drop)
 
     def markdown(self, metrics: Sequence[str] = SHOWN) -> str:
         return f"{markdown_table(*self.cells(metrics))}\n{self.note()}\n"
@@ -300,6 +325,10 @@ def reach_text(candidates: Kind, reach: Mapping[str, float]) -> str:
 def _known(value: float) -> float | None:
     """None where nothing was measured."""
     return None if math.isnan(value) else value
+
+
+def _percent(value: float) -> str:
+    return "-" if math.isnan(value) else f"{100 * value:.3f}"
 
 
 def _seconds(row: Row) -> str:

@@ -51,7 +51,7 @@ def compare_on(
     """
     found = []
     for model in (served, candidate):
-        measured = evaluate(model, held_out, items=False, beyond_accuracy=False, threads=threads)
+        measured = evaluate(model, held_out, items=False, beyond_accuracy=False, served=False, threads=threads)
         found.append(measured.per_pair[METRIC])
     theirs, ours = found
     mean, difference = float(theirs.mean()), float((ours - theirs).mean())
