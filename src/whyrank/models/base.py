@@ -169,8 +169,8 @@ class Model:
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self._forget()
-        self.catalog_ = Catalog.of(train)
-        self.data_digest_ = train.digest()
+        whole = self.remembers(train, validation)
+        self.catalog_, self.data_digest_ = Catalog.of(whole), whole.digest()
         if not ordered:  # what was said after a test record would tell of it
             train = replace(train, time=None)
             validation = None if validation is None else replace(validation, time=None)
@@ -185,6 +185,10 @@ class Model:
     def parts_of(cls, split: Split) -> tuple[Triplets, Triplets | None]:
         """What a fit to a split learns from, and what it chooses by."""
         return (split.train, split.validation) if cls.uses_validation else (split.training, None)
+
+    def remembers(self, train: Triplets, validation: Triplets | None) -> Triplets:
+        """What a fitted model counts and names: what it has learned from."""
+        return train
 
     def fold_in(self, new: object) -> Self:
         """Take in users and items that came after the fit, from what they said and what was said about them.

@@ -95,8 +95,6 @@ class Profile(EvidenceModel):
         """Stage by stage, each by validation and then on all records; a monitor stops what is being trained."""
         checkpoint = Checkpoint(run, self.id, values(self), (train.digest(), validation.digest() if validation else ""))
         learning = self.learning(train, validation)
-        if self.refit and learning.whole is not train:
-            self.catalog_, self.data_digest_ = Catalog.of(learning.whole), learning.whole.digest()
 
         def trained(name: str, found: Found | None) -> tuple[Arrays, Found]:
             trainer = self.trainer(name, learning, found, run)
@@ -107,6 +105,9 @@ class Profile(EvidenceModel):
             held_out, found = trained(stage, None)
             learned = trained(stage + AGAIN, found)[0] if self.refit else held_out
             self.finish_stage(stage, learning, held_out, learned, found, run)
+
+    def remembers(self, train: Triplets, validation: Triplets | None) -> Triplets:
+        return train if validation is None or not self.refit else train.joined(validation)
 
     @property
     def learned_among(self) -> str:
@@ -120,8 +121,7 @@ class Profile(EvidenceModel):
     def learning(self, train: Triplets, validation: Triplets | None) -> Learning:
         """What a fit to some data learns from."""
         learn, check = held_out(train, validation)
-        whole = train if validation is None or not self.refit else train.joined(validation)
-        return Learning(learn, check, whole, Catalog.of(learn, quotes=False))
+        return Learning(learn, check, self.remembers(train, validation), Catalog.of(learn, quotes=False))
 
     def among(self, whole: Triplets) -> CSR | None:
         """What competes in lists by which validation chooses; None: the pool."""
