@@ -74,7 +74,6 @@ class WithoutGuard(wr.Profile):
 
 ROWS: dict[str, Any] = {
     "Profile": wr.Profile,
-    "without time": lambda: wr.Profile(recent=False),
     "without learning from validation (refit)": lambda: wr.Profile(refit=False),
     "without words": lambda: wr.Profile(words=False),
     "without the guard": WithoutGuard,

@@ -181,7 +181,7 @@ def compare(model: Model, data: Triplets, cores: tuple[int, ...], parts: Dataset
 def main(times: float, models: list[str]) -> None:
     data = simulate("yelp", **{name: int(size * times) for name, size in YELP.items()}, seed=0)
     print(f"simulate yelp x {times}: {data!r}, {os.cpu_count()} cores", flush=True)
-    chosen = [each for each in (BPER(shards=SHARDS), PITF(shards=SHARDS), Profile(recent=False)) if each.id in models]
+    chosen = [each for each in (BPER(shards=SHARDS), PITF(shards=SHARDS), Profile()) if each.id in models]
     with tempfile.TemporaryDirectory() as folder:
         parts = put_data(data, StateStore.at(Path(folder) / "store"))
         for model in chosen:

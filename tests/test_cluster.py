@@ -27,7 +27,7 @@ from whyrank.cli import main
 from whyrank.data import Split, Triplets, read
 from whyrank.errors import ArtifactError, ClusterError
 from whyrank.lab.ray.dataset import Dataset
-from whyrank.lab.ray.export import has_times, times_part
+from whyrank.lab.ray.export import has_times
 from whyrank.lab.ray.fit import fit, job_of, put_data
 from whyrank.lab.ray.ingest import ingest
 from whyrank.lab.ray.peers import HELLO, LIVELY, Peers, _fill
@@ -645,7 +645,6 @@ def test_a_part_without_records_does_not_lose_the_times(tmp_path: Path) -> None:
     here = read(tmp_path / "files")
     assert there.digest == here.digest()
     assert all(has_times(there, number) for number in range(4))
-    assert np.concatenate([times_part(there, number) for number in range(4)]).tolist() == here.user_times.tolist()
 
 
 def test_a_named_scale_is_in_a_model_of_a_cluster(

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from whyrank.explain.facts import Facts, Shown
 
 import whyrank as wr
 from whyrank.data import Split, Triplets
@@ -20,7 +21,6 @@ from whyrank.data.once import OncePer, made_once
 from whyrank.errors import ParameterError
 from whyrank.explain import diversity, evidence
 from whyrank.explain import rank as ranking
-from whyrank.explain.facts import Facts, Shown
 from whyrank.explain.options import Options
 from whyrank.explain.reasons import reasons
 from whyrank.explain.result import explain

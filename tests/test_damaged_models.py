@@ -148,7 +148,7 @@ def test_a_compressed_table_is_refused_before_it_is_read(folder: Path, compressi
 def test_arrays_and_tables_that_are_not_listed_are_refused(folder: Path) -> None:
     whole = json.loads((folder / "manifest.json").read_text())
     # Without them as in models that know no times, and count records.
-    optional = ("people.latest", "people.supporting", "catalog.user_times", "model.recency")
+    optional = ("people.latest", "people.supporting")
     for name in whole["files"]:
         if any(each in name for each in optional):
             continue

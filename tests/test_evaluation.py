@@ -77,6 +77,43 @@ def test_popularity_beats_chance_and_per_pair_values_explain_the_mean(split: Spl
     assert chance.explanation["personalization"] > 0.5
 
 
+def test_means_by_user_count_everybody_once_and_served_lists_stand_beside(split: Split) -> None:
+    found = evaluate(POP().fit(split), split)
+    users, values = split.test.record_user, found.per_pair["ndcg"]
+    assert found.by_user["ndcg"] == pytest.approx(np.mean([values[users == user].mean() for user in np.unique(users)]))
+    alone = evaluate(POP().fit(split), split, candidates="served", beyond_accuracy=False)
+    assert found.served is not None
+    assert alone.served is None
+    assert np.array_equal(found.served.per_pair["ndcg"], alone.per_pair["ndcg"])
+    assert found.pairs == alone.pairs
+    document = found.as_dict()["served"]
+    assert document == {name: alone.as_dict()[name] for name in ("explanation", "by_user", "without_reason")}
+
+
+def test_pairs_without_a_reason_are_misses_and_counted(tiny: Triplets) -> None:
+    spa = tiny.take(np.array([2, 3]))  # nothing is known of it
+    found = evaluate(POP().fit(tiny.take(np.array([0, 1]))), spa.joined(tiny.take(np.array([1]))), k=4)
+    assert found.served is not None
+    assert (found.without_reason, found.served.without_reason) == (0, 2 / 3)
+    assert found.served.explanation["recall"] == pytest.approx(1 / 3)
+
+
+def test_a_random_split_hands_no_times_to_models_and_one_by_time_does(data: Triplets) -> None:
+    @dataclass(kw_only=True, eq=False)
+    class Clock(Model):
+        id = "clock"
+        uses_validation = True
+
+        def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
+            assert validation is not None
+            self.times_ = (train.time is not None, validation.time is not None)
+
+    assert data.time is not None
+    for method, told in (("random", False), ("hash", False), ("time", True), ("leave-last", True)):
+        shares: dict[str, object] = {} if method == "leave-last" else {"validation": 0.2}
+        assert Clock().fit(data.split(method=method, **shares)).times_ == (told, told)  # type: ignore[arg-type]
+
+
 def test_a_k_beyond_the_pool_is_padded(split: Split) -> None:
     result = evaluate(POP().fit(split.train), split, k=200)
     assert result.explanation["recall"] == pytest.approx(1)

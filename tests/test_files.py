@@ -13,7 +13,6 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from whyrank.data.extra import read_extra, write_extra
 
 from whyrank.data import Triplets, read, write
 from whyrank.data.columns import seconds

@@ -107,6 +107,38 @@ def test_scores_fall_and_a_longer_list_starts_with_the_shorter(model: Model, pai
     assert scores == sorted(scores, reverse=True)
 
 
+ASKED: dict[str, dict[str, object]] = {
+    "pool": {},
+    "served": {},
+    "chosen": {"grounded": True, "per_aspect": 1},
+    "not personal": {"personal": False},
+    "drawn": {"explore": 0.5, "draw": 3},
+    "diverse": {"diversity": 0.4},
+}
+
+
+@pytest.mark.parametrize("options", ASKED)
+def test_what_is_measured_are_the_lists_that_explain_shows(model: Model, split: Split, options: str) -> None:
+    """To the last digit, on records that have times and were drawn at random."""
+    assert split.data.time is not None
+    kind, test = "served" if options == "served" else "pool", split.test.take(np.arange(60))
+    gains = 1 / np.log2(np.arange(2, 12))
+    found = evaluate(model, test, candidates=kind, items=False, served=False, **ASKED[options])  # type: ignore[arg-type]
+    asked = ASKED[options] if options == "served" else PLAIN | ASKED[options]
+    pairs = pl.DataFrame({"user": test.users.terms(test.record_user), "item": test.items.terms(test.record_item)})
+    shown = model.explain_many(pairs, 10, **asked)
+    lists = dict(shown.group_by("user", "item", maintain_order=True))
+    values = np.zeros(test.records)
+    for record, pair in enumerate(pairs.iter_rows()):
+        said = set(test.explanations.terms(test.record_explanations.row(record)))
+        hits = np.array([each in said for each in lists[pair]["explanation"].to_list()] + [False] * 10)[:10]
+        values[record] = hits @ gains / gains.sum()
+    assert np.array_equal(found.per_pair["ndcg_paper"] > 0, values > 0)
+    np.testing.assert_array_max_ulp(found.per_pair["ndcg_paper"], values, 4)
+    empty = sum(lists[pair]["explanation"].null_count() > 0 for pair in pairs.iter_rows())
+    assert found.without_reason == empty / test.records
+
+
 def test_parts_add_up_to_the_score(model: Model, pairs: pl.DataFrame) -> None:
     for reason in model.explain(pairs["user"][1], pairs["item"][1], n=5, **PLAIN):
         if reason.parts:

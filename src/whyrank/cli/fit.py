@@ -110,6 +110,8 @@ def fit_command(
         print_json({"model": chosen.id, "output": output, "triplets": len(triplets), "seconds": seconds})
     else:
         note(f"{chosen.id} fitted to {counted(triplets)} in {seconds:.1f} s -> {output}")
+        if chosen.chosen():
+            note(f"{chosen.id} {chosen.chosen()}")
 
 
 @command("add", "whyrank add model new.csv -o larger-model")

@@ -33,7 +33,7 @@ Candidates = Annotated[
     str,
     typer.Option(
         help="What is ranked for a pair: pool (everything, the paper's), item (what the training part says about the "
-        "item) or item-all (what anybody ever said about it, test included; StaR's)."
+        "item), item-all (what anybody ever said about it, test included; StaR's) or served (what explain shows)."
     ),
 ]
 At = Annotated[int, typer.Option("--k", "-k", help="Length of the lists that are measured.", min=1)]
@@ -86,11 +86,15 @@ def evaluate_command(
     if json:
         print_json(result.as_dict())
         return
-    headers, rows = ["metric", "explanations"], []
+    headers, rows = ["metric", "explanations", "by user"], []
+    if result.served:
+        headers.append("served")
     if result.recommendation and result.explanation_on_recommended:
         headers += ["explanations, item recommended", "items"]
     for name, value in result.explanation.items():
-        row = [name, _shown(name, value)]
+        row = [name, _shown(name, value), _percent(result.by_user.get(name))]
+        if result.served:
+            row.append(_percent(result.served.explanation.get(name)))
         if result.recommendation and result.explanation_on_recommended:
             row += [
                 _percent(result.explanation_on_recommended.get(name)),
@@ -100,7 +104,10 @@ def evaluate_command(
     found = result.explanation["hit"]
     console().print(f"{result.model} finds a right reason in {100 * found:.0f} of 100 lists of {k}.")
     title = f"{result.model} on {result.pairs:,} {part} pairs, lists of {k}"
-    console().print(FittingTable(headers, rows, title=title, drop=headers[2:3]))
+    console().print(FittingTable(headers, rows, title=title, drop=headers[2:]))
+    shown = result if result.candidates == "served" else result.served
+    if shown:
+        note(f"served: what explain shows; {shown.without_reason:.1%} of the pairs have no reason, which is a miss")
     if result.reach:
         note(reach_text(result.candidates, result.reach))
     if result.candidates == "item-all" and result.model.startswith("profile"):

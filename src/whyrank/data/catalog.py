@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR, checked_array, checked_csr
 from whyrank.data.once import made_once
-from whyrank.data.people import People, Said, end_of, places
+from whyrank.data.people import People, Said, places
 from whyrank.data.ratings import Range
 from whyrank.data.statements import GENERAL, Positions, positions
 from whyrank.data.triplets import Triplets
@@ -52,7 +52,6 @@ class Catalog:
     opposite_senses: pl.Series | None  # the sense that says the opposite, null where there is none
     people: People
     rating_range: Range | None = field(default=None, kw_only=True)  # the scale of ratings, where it was named
-    user_times: NDArray[np.int64] | None = field(default=None, kw_only=True)  # see `Triplets.user_times`
 
     @classmethod
     def of(cls, train: Triplets, *, quotes: bool = True) -> Catalog:
@@ -79,7 +78,6 @@ class Catalog:
             opposite_senses=train.opposites,
             people=People.of(said, train.item_explanations, found.opposites, len(train.users), len(aspects)),
             rating_range=train.rating_range,
-            user_times=train.user_times,
         )
 
     @made_once
@@ -309,19 +307,6 @@ class Catalog:
                 *(people, self.item_explanations, added, item_explanations, len(users), found, len(self.explanations))
             ),
             rating_range=self.rating_range,
-            user_times=self._grown_times(new, user, said),
-        )
-
-    def of_pairs(self, users: NDArray[np.int32], said: CSR) -> Catalog:
-        """A user for each of some pairs, who says what a row of `said` has; users may be unknown (-1)."""
-        rows = np.maximum(users, 0)
-        return replace(
-            self,
-            users=Vocabulary(pl.repeat("", len(users), dtype=pl.String, eager=True), "user"),
-            user_explanations=said,
-            user_items=self.user_items.take(rows),
-            people=replace(self.people, user_aspects=self.people.user_aspects.take(rows)),
-            user_times=None,
         )
 
     def with_explanations(self, ids: list[str], texts: list[str]) -> Catalog:
@@ -367,17 +352,6 @@ class Catalog:
         known = (users >= 0) & (items >= 0)
         known[known] = self.user_items.holds(users[known], items[known])
         return known
-
-    def _grown_times(self, new: Triplets, user: NDArray[np.int32], said: NDArray[np.int32]) -> NDArray[np.int64] | None:
-        """When users said what a grown catalog counts; what comes without a time was said at the end of the data."""
-        if self.user_times is None:
-            return None
-        old, end = self.user_explanations, end_of(self.user_times)
-        fresh = np.full(new.records, end) if new.time is None else new.time
-        times = np.concatenate([self.user_times, fresh[new.record_explanations.rows_of_entries()]])
-        users = np.concatenate([np.repeat(old.rows_of_entries(), old.counts), user])
-        explanations = np.concatenate([np.repeat(old.indices, old.counts), said])
-        return times[np.lexsort((times, explanations, users))]
 
     def _grown_aspects(
         self, new: Triplets, pool: Vocabulary
@@ -426,8 +400,6 @@ class Catalog:
         }
         if self.rating_range is not None:
             arrays["rating_range"] = np.array(self.rating_range, np.float64)
-        if self.user_times is not None:
-            arrays["user_times"] = self.user_times
         for name in RELATIONS:
             for part, array in getattr(self, name)._asdict().items():
                 arrays[f"{name}.{part}"] = array
@@ -480,7 +452,6 @@ class Catalog:
             popularity=checked_array(arrays, "popularity", np.int64, len(explanations)),
             mean_rating=checked_array(arrays, "mean_rating", np.float32, len(explanations)),
             rating_range=_scale(arrays),
-            user_times=_times(arrays, relations["user_explanations"]),
             aspects=aspects,
             aspect=aspect,
             polarity=_signs(pool["polarity"]) if "polarity" in pool.columns else None,
@@ -567,13 +538,6 @@ def _scale(arrays: Mapping[str, NDArray[np.generic]]) -> Range | None:
     if not -np.inf < low < high < np.inf:
         raise ValueError("rating_range is not a range")
     return low, high
-
-
-def _times(arrays: Mapping[str, NDArray[np.generic]], said: CSR) -> NDArray[np.int64] | None:
-    """When users said what they say; models of version 0.1 do not know."""
-    if "user_times" not in arrays:
-        return None
-    return checked_array(arrays, "user_times", np.int64, int(said.counts.sum()))
 
 
 def _places(popularity: NDArray[np.int64]) -> NDArray[np.int32]:

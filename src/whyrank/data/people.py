@@ -29,23 +29,6 @@ NEVER = np.iinfo(np.int64).min
 NO_LONGS = np.empty(0, np.int64)
 
 
-def end_of(times: NDArray[np.int64]) -> int:
-    """The end of the data: the latest known time that is not a mistake; UNKNOWN where there is none.
-
-    A few wrong times in the future would make everything else old. What comes after 99% of the times (of fewer than two
-    hundred: after all but one) by more than these span is left out.
-
-    >>> end_of(np.array([2020, 2021, 2021, 2022, 2023, 2023, 9999]))
-    2023
-    """
-    known = np.sort(times[times != UNKNOWN]).astype(np.float64)
-    few = max(1, len(known) // 100)
-    if len(known) < 5:
-        return int(known.max(initial=UNKNOWN))
-    first, last = known[few], known[-1 - few]
-    return int(known[known <= last + (last - first)][-1])
-
-
 class Said(NamedTuple):
     """Triplets by number, one entry each: who says what about which item."""
 

@@ -29,6 +29,7 @@ log = logging.getLogger("whyrank")
 FORMAT = 1
 OWN = r"split\.json|triplets\.parquet|[1-9][0-9]*/(train|validation|test)\.index"
 Method = Literal["random", "time", "leave-last", "hash"]
+ORDERED = ("time", "leave-last")  # methods by which test records come after those that are learned from
 TEST, VALIDATION = 0.3, 0.1  # shares, the paper's
 Records = NDArray[np.int64]
 

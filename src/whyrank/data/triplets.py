@@ -147,14 +147,6 @@ class Triplets:
         return CSR.from_pairs(self.user, self.explanation, len(self.users), len(self.explanations))
 
     @cached_property
-    def user_times(self) -> NDArray[np.int64] | None:
-        """When the user said it, for every mention that `user_explanations` counts, in its order and then rising."""
-        if self.time is None:
-            return None
-        times = self.time[self.record_explanations.rows_of_entries()]
-        return times[np.lexsort((times, self.explanation, self.user))]
-
-    @cached_property
     def item_explanations(self) -> CSR:
         """E_i, with the number of records of the item that hold the explanation."""
         return CSR.from_pairs(self.item, self.explanation, len(self.items), len(self.explanations))

@@ -1,8 +1,9 @@
-"""What is ranked for a test pair: the whole pool, or what people say about its item."""
+"""What is ranked for a test pair: the whole pool, what people say about its item, or what `explain` shows of it."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +12,10 @@ from whyrank.data.csr import CSR
 from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
+from whyrank.explain.options import Options
 from whyrank.models.base import Model
 
-Kind = Literal["pool", "item", "item-all"]
+Kind = Literal["pool", "item", "item-all", "served"]
 
 
 class Measured(NamedTuple):
@@ -28,6 +30,12 @@ class Measured(NamedTuple):
 def check_kind(candidates: str) -> None:
     if candidates not in get_args(Kind):
         raise ParameterError(f"candidates is {candidates!r}; use one of {', '.join(get_args(Kind))}")
+
+
+def options_for(candidates: Kind, given: Mapping[str, Any] | None = None) -> Options:
+    """How such candidates are ranked: by score alone or, where they are served, with the defaults of `explain`."""
+    check_kind(candidates)
+    return Options.of(given or {}) if candidates == "served" else Options.plain(**given or {})
 
 
 def measured(test: Triplets, reached: NDArray[np.bool_] | None) -> Measured:
@@ -46,10 +54,11 @@ def measured(test: Triplets, reached: NDArray[np.bool_] | None) -> Measured:
 def of_split(split: Split, candidates: Kind) -> tuple[Measured, CSR | None]:
     """What is measured of a split's test part, and the candidates of every item; None: the whole pool.
 
-    `item`: what the training part says about it, validation included. `item-all`: the test part as well.
+    `item`: what the training part says about it, validation included. `item-all`: the test part as well. With `served`
+    the options choose, see `options_for`.
     """
     check_kind(candidates)
-    if candidates == "pool":
+    if candidates in ("pool", "served"):
         return measured(split.test, None), None
     if candidates == "item":
         known = split.training.item_explanations
@@ -61,7 +70,7 @@ def of_split(split: Split, candidates: Kind) -> tuple[Measured, CSR | None]:
 def of_model(model: Model, test: Triplets, candidates: Kind) -> tuple[Measured, CSR | None]:
     """The same without a split: what the model was fitted to is the training part. Candidates have its numbers."""
     check_kind(candidates)
-    if candidates == "pool":
+    if candidates in ("pool", "served"):
         return measured(test, None), None
     said = model.catalog_.item_explanations
     items, pool = _numbers(model, test)

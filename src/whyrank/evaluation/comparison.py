@@ -56,6 +56,16 @@ class Row:
         known = values[~np.isnan(values)]
         return float(known.mean()) if len(known) else math.nan
 
+    def served(self, metric: str) -> float:
+        """Over splits, of the lists that `explain` shows; NaN where they were not measured."""
+        shown = [each if each.candidates == "served" else each.served for each in self.evaluations]
+        return float(np.mean([math.nan if each is None else each.explanation[metric] for each in shown]))
+
+    def without_reason(self) -> float:
+        """Over splits, the share of pairs for which `explain` shows nothing; NaN where it was not measured."""
+        shown = [each if each.candidates == "served" else each.served for each in self.evaluations]
+        return float(np.mean([math.nan if each is None else each.without_reason for each in shown]))
+
     def deviation(self, metric: str) -> float:
         """Return the standard deviation over splits, with n - 1; NaN where there is only one."""
         known = self.values(metric)[~np.isnan(self.values(metric))]
@@ -183,6 +193,8 @@ class Comparison:
             "by_user": {metric: _known(row.mean(metric, by_user=True)) for metric in tested},
             "by_user_interval": {metric: self._interval(row, metric, by_user=True) for metric in tested},
             "deviation": {metric: _known(row.deviation(metric)) for metric in metrics},
+            "served": {metric: _known(row.served(metric)) for metric in tested},
+            "without_reason": _known(row.without_reason()),
             "p_value": {metric: self.p_value(row.name, metric) for metric in tested} if other else None,
             "p_holm": {metric: values[row.name] for metric, values in corrected.items()} if other else None,
             "improvement": {m: _known(self.improvement(row.name, m)) for m in tested} if other else None,
@@ -201,16 +213,17 @@ class Comparison:
         """Return headers, texts and which texts are the best of their column."""
         short = {"precision": "pre", "recall": "rec", "personalization": "personal"}
         headers = ["model", *(f"{short.get(metric, metric)} @{self.k} %" for metric in metrics)]
-        headers += ["by user", f"vs {self.baseline}", "training"]
+        headers += ["by user", "served", f"vs {self.baseline}", "training"]
         bests = {metric: None if metric in NEITHER else self.best(metric) for metric in metrics}
         by_user = max(self.rows, key=lambda row: row.mean(metrics[0], by_user=True)).name
         corrected = self.p_values(metrics)
         texts, bold = [], []
         for row in self.rows:
             values = (self._cell(row, metric, corrected.get(metric, {}).get(row.name, 1.0)) for metric in metrics)
-            texts.append([row.name, *values, self._cell(row, metrics[0], 1.0, True), self._versus(row), _seconds(row)])
+            also = (self._cell(row, metrics[0], 1.0, True), _percent(row.served(metrics[0])))
+            texts.append([row.name, *values, *also, self._versus(row), _seconds(row)])
             best = (bests[metric] == row.name for metric in metrics)
-            bold.append([False, *best, by_user == row.name, False, False])
+            bold.append([False, *best, by_user == row.name, False, False, False])
         return headers, texts, bold
 
     def _cell(self, row: Row, metric: str, p: float, by_user: bool = False) -> str:
@@ -258,14 +271,20 @@ class Comparison:
         return (
             f"{over}{self.pairs:,} test pairs; {ranked}means over pairs, 'by user' of the first metric over users, "
             f"± 95% intervals with users as units; * differs from {self.baseline} with p < {LEVEL} ({how}; Holm's "
-            f"correction for models and metrics); 'vs' compares {MAIN}"
+            f"correction for models and metrics); 'vs' compares {MAIN}; 'served' is the first metric over the lists "
+            f"that explain shows{self._missing()}"
         )
+
+    def _missing(self) -> str:
+        """For how many pairs there is nothing to show, in words: the least and the most of the models."""
+        shares = [share for row in self.rows if not math.isnan(share := row.without_reason())]
+        return f"; {min(shares):.1%} to {max(shares):.1%} of the pairs have no reason, a miss" if shares else ""
 
     def table(self, metrics: Sequence[str] = SHOWN) -> FittingTable:
         """Return a table for a terminal; what does not fit is left out, column by column."""
         headers, texts, bold = self.cells(metrics)
-        first, (by_user, versus, training) = headers[1 : 1 + len(metrics)], headers[-3:]
-        drop = [training, *reversed(first[1:]), by_user, versus]
+        first, (by_user, served, versus, last) = headers[1 : 1 + len(metrics)], headers[-4:]
+        drop = [last, *reversed(first[1:]), by_user, versus, served]
         return FittingTable(headers, texts, bold, caption=self.note(), drop=drop)
 
     def markdown(self, metrics: Sequence[str] = SHOWN) -> str:
@@ -366,6 +385,10 @@ def reach_text(candidates: Kind, reach: Mapping[str, float]) -> str:
 def _known(value: float) -> float | None:
     """None where nothing was measured."""
     return None if math.isnan(value) else value
+
+
+def _percent(value: float) -> str:
+    return "-" if math.isnan(value) else f"{100 * value:.3f}"
 
 
 def _seconds(row: Row) -> str:

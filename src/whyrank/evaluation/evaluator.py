@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,11 @@ from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError, ParameterError
 from whyrank.evaluation import beyond
-from whyrank.evaluation.candidates import Kind, in_numbers_of, of_model, of_split
+from whyrank.evaluation.candidates import Kind, in_numbers_of, of_model, of_split, options_for
 from whyrank.evaluation.metrics import per_list
 from whyrank.explain.options import Options
-from whyrank.explain.rank import rank, rank_items
+from whyrank.explain.rank import pair_places, rank_items
+from whyrank.explain.result import ranked_known
 from whyrank.explain.words import word_sets
 from whyrank.models.base import Model
 
@@ -26,7 +29,10 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Mean metrics as fractions, and the values behind them for significance tests."""
+    """Mean metrics as fractions, and the values behind them for significance tests.
+
+    `explanation` is the mean over pairs, `by_user` the mean over users of the mean over their pairs.
+    """
 
     model: str
     k: int
@@ -42,6 +48,9 @@ class Evaluation:
     candidates: Kind = "pool"
     reach: dict[str, float] | None = None  # of candidates "item" and "item-all": see `evaluate`
     learned_among: str = "pool"  # candidates that the model has learned from
+    by_user: dict[str, float] = field(default_factory=dict)
+    without_reason: float = 0.0  # share of the pairs with an empty list, which is a miss
+    served: Evaluation | None = None  # the same pairs, with the lists that `explain` shows
 
     def as_dict(self) -> dict[str, object]:
         """What `whyrank evaluate --json` prints."""
@@ -50,6 +59,8 @@ class Evaluation:
             "k",
             "pairs",
             "explanation",
+            "by_user",
+            "without_reason",
             "recommendation",
             "explanation_on_recommended",
             "seconds",
@@ -58,7 +69,9 @@ class Evaluation:
             "reach",
             "learned_among",
         )
-        return {name: getattr(self, name) for name in names}
+        shown = ("explanation", "by_user", "without_reason")
+        served = None if self.served is None else {name: getattr(self.served, name) for name in shown}
+        return {name: getattr(self, name) for name in names} | {"served": served}
 
 
 def evaluate(
@@ -70,10 +83,14 @@ def evaluate(
     known: Triplets | None = None,
     items: bool = True,
     beyond_accuracy: bool = True,
+    served: bool = True,
     threads: int | None = None,
     **options: Any,
 ) -> Evaluation:
     """Rank the explanations of every test pair (of a split: its test part) and measure the top `k`.
+
+    The model is asked as `explain` asks it, with the same options: nothing of the test record reaches it, and pairs of
+    unknown items get no list.
 
     Models that rank items are also measured on items, one list per test user over the items that are neither in the
     user's training data nor in `known`, which are no misses. As the paper does, explanations of joint models are then
@@ -87,12 +104,15 @@ def evaluate(
         candidates: What is ranked. "pool": all explanations, as the paper does. "item": what the training part
             (without a split: what the model was fitted to) says about the item, where only explanations that can be
             reached count and pairs without any are left out. "item-all": what anybody ever said about the item, test
-            records included, as StaR does, which tells the list what somebody will say.
+            records included, as StaR does, which tells the list what somebody will say. "served": what `explain` shows
+            with its defaults, where a pair without a reason is a miss.
         known: More records whose items are not recommended (of a split: its validation part).
         items: Whether items are measured, too.
         beyond_accuracy: Whether coverage, novelty, personalization and redundancy are measured, too.
+        served: Whether the served lists are measured, too, beside other candidates (`served`).
         threads: How many threads rank; all cores unless given.
-        options: Options of `whyrank.Options`. Without any, candidates are ranked by score alone.
+        options: Options of `whyrank.Options`. Without any, candidates are ranked by score alone, and served lists as by
+            default.
 
     Returns:
         The figures. `reach` has the shares of test `pairs` and `truths` (explanations of test pairs) that can be
@@ -124,8 +144,7 @@ def evaluate(
         measured, among = of_model(model, whole, candidates)
     users, found_items, relevant = in_terms_of(model, measured.test)
     begin = time.perf_counter()
-    then, asking = model.at(users, measured.test.time)
-    ranked = rank(then, asking, found_items, k, Options.plain(**options), threads, among).numbers
+    ranked = _lists(model, measured.test, users, found_items, k, options_for(candidates, options), threads, among)
     per_pair = per_list(padded(ranked, k), relevant)
     explanation = {name: float(values.mean()) for name, values in per_pair.items()}
     recommendation = on_recommended = per_user = None
@@ -144,10 +163,45 @@ def evaluate(
     if among is not None:
         sizes = np.where(found_items >= 0, among.sizes()[found_items], 0)
         reach = {"pairs": measured.pairs, "truths": measured.truths, "candidates": float(sizes.mean())}
+    shown = None
+    if served and candidates != "served":
+        again = partial(evaluate, candidates="served", items=False, beyond_accuracy=False, threads=threads)
+        shown = again(model, test, k, **options)
     return Evaluation(
         *(model.id, k, measured.test.records, explanation, recommendation, on_recommended, seconds, per_pair),
         *(per_user, fitted, measured.test.record_user, candidates, reach, model.learned_among),
+        by_user=by_user(per_pair, measured.test.record_user),
+        without_reason=float((ranked[:, 0] < 0).mean()),
+        served=shown,
     )
+
+
+def _lists(
+    model: Model,
+    test: Triplets,
+    users: NDArray[np.int32],
+    items: NDArray[np.int32],
+    k: int,
+    options: Options,
+    threads: int | None,
+    among: CSR | None,
+) -> NDArray[np.int32]:
+    """The lists of test pairs, as `explain` ranks them."""
+    asking = users if options.personal else np.full_like(users, -1)
+    places = None
+    if options.drawn:
+        places = pair_places(test.users.terms(test.record_user), test.items.terms(test.record_item))
+    return ranked_known(model, asking, items, k, options, threads, places, among).numbers
+
+
+def by_user(per_pair: Mapping[str, Values], users: NDArray[np.int32]) -> dict[str, float]:
+    """Means over users of the means over their pairs.
+
+    >>> by_user({"hit": np.array([1.0, 1.0, 0.0])}, np.array([7, 7, 9]))
+    {'hit': 0.5}
+    """
+    _, place, pairs = np.unique(users, return_inverse=True, return_counts=True)
+    return {name: float((np.bincount(place, values) / pairs).mean()) for name, values in per_pair.items()}
 
 
 def in_terms_of(model: Model, test: Triplets) -> tuple[NDArray[np.int32], NDArray[np.int32], CSR]:

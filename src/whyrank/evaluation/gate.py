@@ -48,7 +48,7 @@ def compare_on(
     """
     found = []
     for model in (served, candidate):
-        measured = evaluate(model, held_out, items=False, beyond_accuracy=False, threads=threads)
+        measured = evaluate(model, held_out, items=False, beyond_accuracy=False, served=False, threads=threads)
         found.append(measured.per_pair[METRIC])
     theirs, ours = found
     mean = float(theirs.mean())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.columns import text_column
+from whyrank.data.csr import CSR
 from whyrank.data.people import People
 from whyrank.data.tables import as_table
 from whyrank.errors import DataError
@@ -176,13 +177,14 @@ def ranked_known(
     options: Options,
     threads: int | None,
     places: Places | None = None,
+    among: CSR | None = None,
 ) -> Ranked:
     """As `rank`, but nothing for unknown items."""
     known = np.flatnonzero(items >= 0)
     if len(known) == len(items):
-        return rank(model, users, items, n, options, threads, places=places)
+        return rank(model, users, items, n, options, threads, among, places)
     left = None if places is None else places[known]
-    found = rank(model, users[known], items[known], n, options, threads, places=left)
+    found = rank(model, users[known], items[known], n, options, threads, among, left)
     shape = (len(items), found.numbers.shape[1])
     numbers, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
     numbers[known], scores[known] = found.numbers, found.scores

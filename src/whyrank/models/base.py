@@ -9,7 +9,7 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from whyrank import artifacts
 from whyrank.data.catalog import Catalog
 from whyrank.data.ratings import ANY
-from whyrank.data.split import Split
+from whyrank.data.split import ORDERED, Split
 from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import feed_ids
 from whyrank.errors import ArtifactError, DataError, NotFitted, ParameterError
@@ -69,7 +69,6 @@ class Model:
     scores_n: ClassVar[bool] = False  # whether `bonus` is for its n best alone, of which a larger n has more
     of_users: ClassVar[tuple[str, ...]] = ("user_factors",)  # learned arrays with a row for each user
     types: ClassVar[Mapping[str, type]] = {}  # of learned arrays that are not of float32
-    since: ClassVar[Mapping[str, tuple[float, ...]]] = {}  # learned arrays that older folders lack, and what stands in
     uses_validation: ClassVar[bool] = False  # whether a fit looks at the validation part of a split
     spaces: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # where `tune` looks, for "tpe" and "grid"; ours: the lab's
 
@@ -115,6 +114,10 @@ class Model:
         """Whose part of the score the columns of `keys` carry, from left to right."""
         return ()
 
+    def chosen(self) -> str:
+        """What a fit has chosen by itself, in words; empty where there is nothing to choose."""
+        return ""
+
     @property
     def learned_among(self) -> str:
         """What explanations compete with in training, as `evaluate` names candidates."""
@@ -144,7 +147,8 @@ class Model:
         `run` says how: threads, progress, checkpoints. It never changes the result. Models that can stop early or tune
         themselves use `validation`, and hold out some records of `train` where it is not given. Its ids are looked up
         in `train`; records of users, items or explanations that are not there are left out. Of a split, models that
-        look at no validation part (`uses_validation`) learn from all of its training part, validation included.
+        look at no validation part (`uses_validation`) learn from all of its training part, validation included. A split
+        that is not by time gives no times to `_fit`.
         """
         from whyrank.training import Run
 
@@ -153,6 +157,7 @@ class Model:
             require_triplets("fit", train, "Triplets or a Split")
         if validation is not None:
             require_triplets("fit", validation, "a validation part of Triplets")
+        ordered = not isinstance(train, Split) or train.info["method"] in ORDERED
         if isinstance(train, Split):
             train, validation = self.parts_of(train) if validation is None else (train.train, validation)
         if validation is not None and validation.records:
@@ -164,8 +169,11 @@ class Model:
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self._forget()
-        self.catalog_ = Catalog.of(train)
-        self.data_digest_ = train.digest()
+        whole = self.remembers(train, validation)
+        self.catalog_, self.data_digest_ = Catalog.of(whole), whole.digest()
+        if not ordered:  # what was said after a test record would tell of it
+            train = replace(train, time=None)
+            validation = None if validation is None else replace(validation, time=None)
         try:
             self._fit(train, run or Run(), validation)
         except BaseException:
@@ -177,6 +185,10 @@ class Model:
     def parts_of(cls, split: Split) -> tuple[Triplets, Triplets | None]:
         """What a fit to a split learns from, and what it chooses by."""
         return (split.train, split.validation) if cls.uses_validation else (split.training, None)
+
+    def remembers(self, train: Triplets, validation: Triplets | None) -> Triplets:
+        """What a fitted model counts and names: what it has learned from."""
+        return train
 
     def fold_in(self, new: object) -> Self:
         """Take in users and items that came after the fit, from what they said and what was said about them.
@@ -227,10 +239,6 @@ class Model:
 
     def _grow(self, catalog: Catalog) -> None:
         """Make room for the users and items that a catalog has beyond the model's; some models need none."""
-
-    def at(self, users: Numbers, times: NDArray[np.int64] | None) -> tuple[Self, Numbers]:
-        """The model as it is at the times of some pairs, and its numbers for their users; most know no time."""
-        return self, users
 
     # -- ranking, by number --------------------------------------------------------------------------------------------
 
@@ -403,8 +411,7 @@ class Model:
             model.catalog_ = Catalog.restore(catalog, stored.tables)
             model.data_digest_ = str(stored.facts["data"])
             for name in cls.fitted:
-                missing = name in cls.since and f"model.{name}" not in stored.arrays
-                setattr(model, f"{name}_", np.array(cls.since[name]) if missing else stored.arrays[f"model.{name}"])
+                setattr(model, f"{name}_", stored.arrays[f"model.{name}"])
             with np.errstate(divide="raise", over="raise", invalid="raise"):
                 model._check_restored()
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, ParameterError) as error:

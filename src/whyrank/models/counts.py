@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
-from whyrank.data.split import Method, split_records
+from whyrank.data.split import split_records
 from whyrank.data.triplets import Triplets
 from whyrank.explain.rank import rank
 from whyrank.index.form import Block, Bonus, Floats, Numbers, Rows
@@ -25,18 +25,21 @@ from whyrank.training._metrics import hits
 Scales = NDArray[np.float64]
 MANY = 256  # pairs of a call, from which on what they share is made once
 SAMPLE = 2000  # validation records that decide between settings
+LEAST = 0.02  # share of the records that has to be held out
 
 
-def held_out(train: Triplets, validation: Triplets | None, *, by_time: bool = False) -> tuple[Triplets, Triplets]:
-    """Training and validation records; a tenth of training, drawn by a fixed seed, where validation is not given.
+def held_out(train: Triplets, validation: Triplets | None) -> tuple[Triplets, Triplets]:
+    """Training and validation records; a tenth of training, drawn by a fixed seed, where validation has hardly any.
 
-    With `by_time`, and where times are known, it is the latest tenth.
+    Where nearly everybody has one record, that of some is held out although nothing else is known of them.
     """
-    if validation is not None and validation.records:
+    if validation is not None and validation.records >= LEAST * train.records:
         return train, validation
-    method: Method = "time" if by_time and train.time is not None else "random"
-    split = split_records(train, seed=0, test=0.1, validation=0.0, method=method, warn=False)
-    return (split.train, split.test) if split.test.records else (train, train)
+    for method in ("random", "hash"):
+        split = split_records(train, seed=0, test=0.1, validation=0.0, method=method, warn=False)
+        if split.test.records >= LEAST * train.records and split.train.records:
+            return split.train, split.test
+    return train, train
 
 
 def sampled(validation: Triplets, sample: int = SAMPLE) -> Triplets:
@@ -45,13 +48,8 @@ def sampled(validation: Triplets, sample: int = SAMPLE) -> Triplets:
 
 
 def quality(model: Model, part: Triplets, k: int = 10, among: CSR | None = None) -> float:
-    """ndcg_paper@k on records."""
-    return list_quality(*model.at(part.record_user, part.time), part, k, among)
-
-
-def list_quality(model: Model, users: Numbers, part: Triplets, k: int = 10, among: CSR | None = None) -> float:
-    """ndcg_paper@k on records whose users have other numbers in the model; `among`: the candidates of every item."""
-    ranked = rank(model, users, part.record_item, k, among=among).numbers
+    """ndcg_paper@k on records; `among`: the candidates of every item."""
+    ranked = rank(model, part.record_user, part.record_item, k, among=among).numbers
     gains = 1 / np.log2(np.arange(2, k + 2))
     found = hits(ranked, part.record_explanations.indptr, part.record_explanations.indices)
     return float((found @ gains[: ranked.shape[1]]).mean() / gains.sum())
@@ -71,10 +69,6 @@ class EvidenceModel(Model):
     def strengths(self, mu: float | None = None) -> tuple[Strength, Strength]:
         """How much the user's and the item's mentions add."""
         raise NotImplementedError
-
-    def said(self) -> CSR:
-        """What users say, counted."""
-        return self.catalog_.user_explanations
 
     def bonus(self, users: Numbers, items: Numbers, n: int, mu: float | None = None) -> Bonus:
         if len(users) < MANY:
@@ -96,7 +90,7 @@ class EvidenceModel(Model):
     def _relations(self, mu: float | None) -> tuple[Any, ...]:
         """What kernels look at for a bonus."""
         of_user, of_item = self.strengths(mu)
-        return *self.said(), *self.catalog_.item_explanations, *of_user, *of_item, self.logs
+        return *self.catalog_.user_explanations, *self.catalog_.item_explanations, *of_user, *of_item, self.logs
 
 
 @dataclass(kw_only=True, eq=False)

@@ -9,7 +9,7 @@ widens the user's and the item's part, so that the search stays exact and bounds
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,12 +84,6 @@ class LearnedModel(Model):
         user, item, popular = super().blocks()
         width = self.learned_units_.shape[1]
         return (Block("user", user.width + width), Block("item", item.width + width), popular)
-
-    def at(self, users: Numbers, times: NDArray[np.int64] | None) -> tuple[Self, Numbers]:
-        view, numbers = super().at(users, times)
-        if view is not self:
-            view.learned_users_ = rows(self.learned_users_, users)  # a row for each pair, as the view has users
-        return view, numbers
 
     def partial_fit(self, *_: Any, **__: Any) -> Any:
         raise ParameterError("this model learned from reactions; go on from the one before it, and learn again")

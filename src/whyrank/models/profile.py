@@ -3,46 +3,39 @@
     s(u, i, e) = b_e + x_u . kU_e + x_i . kI_e + log(1 + A_ue) + log(1 + A_ie)
     x_u  = sum over e' of n_ue' vU_e' / sqrt(sum of n_ue')     what the user says; x_i: what people say about the item
     A_ue = exp(a) n_ue p_e^-w (1 + N_u)^-g                     the user's own words; A_ie: those about the item
-    n_ue = sum over the user's mentions of e of 1 / sqrt(1 + age / scale), where times are known; n_ie counts them
     k_e, v_e = own vector + sum of the vectors of its words / sqrt(number of words)
 
 No parameter belongs to a user or an item, so that new ones need no training. In training, everything said in a record
-is left out of the profiles and counts that predict it. Validation records choose the penalties, the scale of ages and
-the number of epochs; then all records are learned from. Where records are few, cross-validation says how far to go
-from counts alone to what was learned.
+is left out of the profiles and counts that predict it. Validation records choose the penalties and the number of
+epochs; then all records are learned from. Held-out records say how far to go from counts alone to what was learned.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
-from whyrank.data.people import end_of
 from whyrank.data.triplets import Triplets
 from whyrank.explain.evidence import similar_items
 from whyrank.index.form import Block, Floats, Numbers
 from whyrank.models._evidence import Strength
 from whyrank.models.base import Shape
-from whyrank.models.counts import MANY, EvidenceModel, held_out, list_quality, quality, sampled, shared
+from whyrank.models.counts import MANY, EvidenceModel, held_out, quality, sampled, shared
 from whyrank.models.parameters import parameter, seed_parameter, values
-from whyrank.models.profile_mixture import FOLDS, MIXTURES, best_counts, counts_alone, mixture
+from whyrank.models.profile_mixture import ENOUGH, FOLDS, MIXTURES, best_counts, mixture
 from whyrank.models.profile_records import (
     Learning,
     ValidationUsers,
-    comes_last,
     item_quality,
     item_records,
     reason_records,
-    recent_counts,
-    usual_gap,
     word_rows,
 )
 from whyrank.training import Run
@@ -65,9 +58,6 @@ STEPS = 100  # batches are smaller than asked for where an epoch would otherwise
 MANY_STEPS = 175  # and larger than the usual 512 records where it would have more than these, up to LARGEST
 LARGEST = 8192
 SMALL = 4000  # records to learn from, below which counts alone may be better than what is learned
-SCALES = (1 / 30, 1 / 3, 3.0, 30.0)  # of ages, in usual gaps between two records of a user
-STRONGER = (1.0, 4.0, 16.0)
-TIMELESS = (0.0, 0.0)
 AGAIN = "-again"  # ends the name of a training on all records
 ITEM_CURVE = "item_loss"
 
@@ -82,16 +72,14 @@ class Profile(EvidenceModel):
     id = "profile"
     summary = "popularity, evidence and profiles, trained by softmax (whyrank's own)"
     uses_validation = True
-    fitted: ClassVar[tuple[str, ...]] = ("vectors", "bias", "user_inputs", "item_inputs", "strengths", "recency")
-    types: ClassVar[Mapping[str, type]] = {"strengths": np.float64, "recency": np.float64}
-    since: ClassVar[Mapping[str, tuple[float, ...]]] = {"recency": TIMELESS}
+    fitted: ClassVar[tuple[str, ...]] = ("vectors", "bias", "user_inputs", "item_inputs", "strengths", "learned_share")
+    types: ClassVar[Mapping[str, type]] = {"strengths": np.float64, "learned_share": np.float64}
 
     factors: int = parameter(32, "length of each side's profile", at_least=1, at_most=1024)
     epochs: int = parameter(5, "passes over the training data at most; it stops when validation falls", at_least=1)
     learning_rate: float = parameter(0.01, "of the first epoch", above=0)
     batch: int | None = parameter(None, "records a step at most; None: more of them the more there are", at_least=1)
     words: bool = parameter(True, "use the words of explanations")
-    recent: bool = parameter(True, "what a user said lately counts more, where times are known and it helps")
     refit: bool = parameter(True, "learn from validation records, too, after they have chosen")
     candidates: str = parameter(
         "pool",
@@ -107,9 +95,6 @@ class Profile(EvidenceModel):
         """Stage by stage, each by validation and then on all records; a monitor stops what is being trained."""
         checkpoint = Checkpoint(run, self.id, values(self), (train.digest(), validation.digest() if validation else ""))
         learning = self.learning(train, validation)
-        if self.refit and learning.whole is not train:
-            self.catalog_, self.data_digest_ = Catalog.of(learning.whole), learning.whole.digest()
-        self.recency_ = learning.recency
 
         def trained(name: str, found: Found | None) -> tuple[Arrays, Found]:
             trainer = self.trainer(name, learning, found, run)
@@ -117,10 +102,12 @@ class Profile(EvidenceModel):
             return trainer.learned, trainer.found
 
         for stage in self.stages:
-            learned, found = trained(stage, None)
-            if self.refit:
-                learned, found = trained(stage + AGAIN, found)
-            self.set_stage(stage, self.guarded(stage, learning, learned, found, run))
+            held_out, found = trained(stage, None)
+            learned = trained(stage + AGAIN, found)[0] if self.refit else held_out
+            self.finish_stage(stage, learning, held_out, learned, found, run)
+
+    def remembers(self, train: Triplets, validation: Triplets | None) -> Triplets:
+        return train if validation is None or not self.refit else train.joined(validation)
 
     @property
     def learned_among(self) -> str:
@@ -132,13 +119,9 @@ class Profile(EvidenceModel):
         return suited
 
     def learning(self, train: Triplets, validation: Triplets | None) -> Learning:
-        """What a fit to some data learns from, and how it sees time."""
-        learn, check = held_out(train, validation, by_time=self.recent)
-        whole = learn.joined(check) if learn is train and check is not train else train
-        catalog = Catalog.of(learn, quotes=False)
-        among = self.among(whole)
-        recency = np.array(TIMELESS) if check is learn else self.choose_recency(learn, check, catalog, among)
-        return Learning(learn, check, whole, catalog, recency, recency[0] > 0 and comes_last(check, learn))
+        """What a fit to some data learns from."""
+        learn, check = held_out(train, validation)
+        return Learning(learn, check, self.remembers(train, validation), Catalog.of(learn, quotes=False))
 
     def among(self, whole: Triplets) -> CSR | None:
         """What competes in lists by which validation chooses; None: the pool."""
@@ -153,27 +136,6 @@ class Profile(EvidenceModel):
             FixedTrainer(make, found, self.curve(name)) if found else self.trainer_of(stage, learning, make, task, run)
         )
 
-    def choose_recency(
-        self, learn: Triplets, check: Triplets, catalog: Catalog, among: CSR | None
-    ) -> NDArray[np.float64]:
-        """The scale of ages with which counts alone predict validation best (0: no ages), and the end of the data."""
-        if not self.recent or learn.time is None or check.time is None or not (gap := usual_gap(learn)):
-            return np.array(TIMELESS)
-        sample, counts = sampled(check), counts_alone(catalog.popularity, self.factors)
-        scales = (0.0, *(gap * each for each in SCALES))
-        end, scores = float(end_of(np.concatenate([learn.time, check.time]))), []
-        for scale in scales:
-            view = self._view(catalog)
-            view.recency_ = np.array([scale, end])
-            view, users = view.at(sample.record_user, sample.time)
-            found = []
-            for strength in STRONGER:  # counts that ages have made small may need it
-                theta = counts["theta"] + [np.log(strength), 0, 0, 0, 0, 0]
-                view.set_stage("reasons", counts | {"theta": theta})
-                found.append(list_quality(view, users, sample, among=among))
-            scores.append(max(found))
-        return np.array([scales[int(np.argmax(scores))], end])
-
     def curve(self, name: str) -> str:
         """What the loss of a training is called."""
         return "loss"
@@ -185,10 +147,9 @@ class Profile(EvidenceModel):
     def task(self, stage: str, learning: Learning, part: Triplets) -> SoftmaxTask:
         """Predict a record's explanations from what else the user says and what else people say about the item."""
         words = word_rows(part.text_of(np.arange(len(part.explanations)))) if self.words else None
-        pool, source = len(part.explanations), reason_records(part, float(learning.recency[0]), learning.past)
-        return SoftmaxTask(
-            source, part.popularity, (pool, pool), True, words, (words, words), self.candidates == "item-all"
-        )
+        pool, source = len(part.explanations), reason_records(part)
+        among, theta = self.candidates == "item-all", best_counts(part, 1)["theta"]
+        return SoftmaxTask(source, part.popularity, (pool, pool), True, words, (words, words), among, theta)
 
     def training(self, stage: str, task: SoftmaxTask, run: Run, candidate: int) -> SoftmaxTraining:
         penalty, word_penalty = (PENALTIES if task.words is None else PENALTIES_WITH_WORDS)[candidate]
@@ -198,13 +159,11 @@ class Profile(EvidenceModel):
     def trainer_of(self, stage: str, learning: Learning, make: Make, task: SoftmaxTask, run: Run) -> CandidateTrainer:
         """Every penalty for an epoch (of many records: a quarter), the best one until validation falls."""
         sample, view = sampled(learning.check, CHECKED), self._view(learning.catalog)
-        view.recency_ = learning.recency
-        view, users = view.at(sample.record_user, sample.time)
         among = self.among(learning.whole)
 
         def measure(learned: Arrays) -> float:
             view.set_stage(stage, learned)
-            return list_quality(view, users, sample, among=among)
+            return quality(view, sample, among=among)
 
         return CandidateTrainer(
             make,
@@ -215,26 +174,53 @@ class Profile(EvidenceModel):
             start_steps=comparison_steps(task.source.records, self.settings(task.source.records, run)),
         )
 
-    def guarded(self, stage: str, learning: Learning, learned: Arrays, found: Found, run: Run) -> Arrays:
-        """For few records: what was learned, moved towards counts alone as far as cross-validation says."""
+    def finish_stage(
+        self, stage: str, learning: Learning, held_out: Arrays, learned: Arrays, found: Found, run: Run
+    ) -> None:
+        """Take what a stage has learned; of reasons as much of it as held-out records say, and counts for the rest.
+
+        `held_out` is what was learned without the held-out records.
+        """
+        if stage != "reasons":
+            self.set_stage(stage, learned)
+            return
         whole = learning.whole if self.refit else learning.learn
-        if stage != "reasons" or whole.records >= SMALL:
-            return learned
-        folds = np.random.default_rng(0).permutation(whole.records) % FOLDS
-        scores = np.zeros(len(MIXTURES))
-        for fold in range(FOLDS):
-            learn, check = (whole.take(np.flatnonzero(part)) for part in (folds != fold, folds == fold))
-            if not learn.records or not check.records:
-                continue
-            trainer = FixedTrainer(partial(self.training, stage, self.task(stage, learning, learn), run), found)
-            while not trainer.finished:
-                trainer.epoch()
-            view = self._view(Catalog.of(learn, quotes=False))
-            view.recency_, counts = learning.recency, best_counts(learn, self.factors)
+        scores, among = np.zeros(len(MIXTURES)), self.among(learning.whole)
+        parts = list(self._held_out_parts(learning, whole, held_out, found, run))
+        known = sum(int((part.user_explanations.sizes()[check.record_user] > 0).sum()) for part, check, _ in parts)
+        judged = np.array([known >= ENOUGH, True])  # what was learned of users is used where it could be looked at
+        for part, check, found_there in parts:
+            view, counts = self._view(Catalog.of(part, quotes=False)), best_counts(part, self.factors)
             for place, share in enumerate(MIXTURES):
-                view.set_stage("reasons", mixture(counts, trainer.learned, share))
-                scores[place] += quality(view, check, among=self.among(whole)) * check.records
-        return mixture(best_counts(whole, self.factors), learned, MIXTURES[int(np.argmax(scores))])
+                view.set_stage(stage, mixture(counts, found_there, share * judged))
+                scores[place] += quality(view, check, among=among) * check.records
+        self.learned_share_ = MIXTURES[int(np.argmax(scores))] * judged
+        self.set_stage(stage, mixture(best_counts(whole, self.factors), learned, self.learned_share_))
+
+    def _held_out_parts(
+        self, learning: Learning, whole: Triplets, held_out: Arrays, found: Found, run: Run
+    ) -> Iterator[tuple[Triplets, Triplets, Arrays]]:
+        """Records to learn from, others to measure on, and what was learned from the first; few records in turn."""
+        if whole.records >= SMALL:
+            yield learning.learn, sampled(learning.check, CHECKED), held_out
+            return
+        folds = np.random.default_rng(0).permutation(whole.records) % FOLDS
+        for fold in range(min(FOLDS, whole.records)):
+            learn, check = (whole.take(np.flatnonzero(part)) for part in (folds != fold, folds == fold))
+            if learn.records:
+                task = self.task("reasons", learning, learn)
+                trainer = FixedTrainer(partial(self.training, "reasons", task, run), found)
+                while not trainer.finished:
+                    trainer.epoch()
+                yield learn, check, trainer.learned
+
+    def chosen(self) -> str:
+        user, item = self.learned_share_.tolist()
+        if user == item == 1:
+            return "uses all that it has learned, which is the best on held-out training records"
+        if user == item == 0:
+            return "uses counts alone, which are the best on held-out training records"
+        return f"uses counts, and {user:.0%} of what it has learned of users and {item:.0%} of what of items"
 
     def set_stage(self, stage: str, learned: Arrays) -> None:
         """Take what a stage has learned."""
@@ -262,44 +248,17 @@ class Profile(EvidenceModel):
             "user_inputs": (pool, d),
             "item_inputs": (pool, d),
         }
-        return {**of_explanations, "strengths": (len(START),), "recency": (2,)}
-
-    def _check_restored(self) -> None:
-        scale, end = self.recency_.tolist() if self.recency_.shape == (2,) else (-1.0, 0.0)
-        if not (0 <= scale < np.inf and abs(end) < 2**63):
-            raise ValueError("recency is not a scale of ages and a time")
-        if scale and self.catalog_.user_times is None:
-            raise ValueError("the times of what users say are missing")
-        super()._check_restored()
-
-    def said(self) -> CSR:
-        """What users say, counted; where times matter, as it counts at the end of the data."""
-        (scale, end), times = self.recency_.tolist(), self.catalog_.user_times
-        if not scale or times is None:
-            return self.catalog_.user_explanations
-
-        def made() -> CSR:
-            everyone = np.arange(len(self.catalog_.users), dtype=np.int32)
-            now = max(int(end), end_of(times))  # what was folded in may be later
-            return recent_counts(self.catalog_, everyone, np.full(len(everyone), now), scale)
-
-        return self.cached("said", made)
-
-    def at(self, users: Numbers, times: NDArray[np.int64] | None) -> tuple[Self, Numbers]:
-        """A view that has a user for each pair: what that user says, as it counts at the pair's time."""
-        scale = float(self.recency_[0])
-        if times is None or not scale or self.catalog_.user_times is None:
-            return self, users
-        view = copy.copy(self)
-        view.catalog_ = self.catalog_.of_pairs(users, recent_counts(self.catalog_, users, times, scale))
-        view.recency_ = np.array(TIMELESS)
-        return view, np.where(users < 0, -1, np.arange(len(users))).astype(np.int32)
+        return {**of_explanations, "strengths": (len(START),), "learned_share": (2,)}
 
     def keys(self) -> Floats:
         return np.hstack([self.vectors_, self.bias_[:, None]])
 
     def queries(self, users: Numbers, items: Numbers, mu: float | None = None) -> Floats:
-        said, of_items = (*self.said(), self.user_inputs_), (*self.catalog_.item_explanations, self.item_inputs_)
+        catalog = self.catalog_
+        said, of_items = (
+            (*catalog.user_explanations, self.user_inputs_),
+            (*catalog.item_explanations, self.item_inputs_),
+        )
         if len(users) < MANY:
             return kernels.pair_profiles(users, *said, items, *of_items, ALL)
         (some, user_of), (others, item_of) = shared(users), shared(items)  # each profile is made once

@@ -307,13 +307,9 @@ def _unlinked(catalog: Catalog, user: int) -> Catalog:
         quotes=people.quotes.filter(pl.Series(~mine)),
         quote_starts=starts,
     )
-    said, times = catalog.user_explanations, catalog.user_times
-    if times is not None:
-        times = times[np.repeat(said.rows_of_entries() != user, said.counts)]
     return replace(
         catalog,
-        user_explanations=_without_row(said, user),
-        user_times=times,
+        user_explanations=_without_row(catalog.user_explanations, user),
         user_items=_without_row(catalog.user_items, user),
         people=left,
     )

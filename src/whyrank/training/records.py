@@ -48,20 +48,6 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Recency:
-    """When each mention of a side was made, and when each record was: a mention counts less the older it is.
-
-    `scale` is the age at which it counts 1 / sqrt(2); with `past`, what comes after a record does not count for it.
-    """
-
-    starts: NDArray[np.int64]  # of every entry's mentions in `mentions`, and the end
-    mentions: NDArray[np.int64]
-    times: NDArray[np.int64]  # of records
-    scale: float
-    past: bool = False
-
-
-@dataclass(frozen=True, eq=False)
 class Side:
     """A profile of every record: the entries of the record's row in a relation, without the record's own."""
 
@@ -78,15 +64,11 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class RecordsInMemory:
-    """Records in memory: what each says, and its two sides; of longer profiles, `longest` entries stand for all.
-
-    With `recency`, old mentions count less on the first side.
-    """
+    """Records in memory: what each says, and its two sides; of longer profiles, `longest` entries stand for all."""
 
     targets: CSR
     sides: tuple[Side, Side]
     longest: int = ALL
-    recency: Recency | None = None
 
     @property
     def records(self) -> int:
@@ -101,30 +83,12 @@ class RecordsInMemory:
 
     def of(self, records: NDArray[np.int64]) -> RecordLists:
         said = self.targets.take(records)
-        numbers, counts, places = side_lists(records, self.sides, True, self.longest, self.recency)
-        return RecordLists(said.indptr, said.indices, numbers, counts, places)
-
-
-def side_lists(
-    records: NDArray[np.int64], sides: tuple[Side, Side], leave_out: bool, longest: int, recency: Recency | None
-) -> tuple[Ints, Floats, NDArray[np.int64]]:
-    """The entries of both sides of records; with `leave_out`, without the records' own."""
-    first, second = sides
-    if recency is None:
-        return kernels.other_entries(
+        first, second = self.sides
+        entries = kernels.other_entries(
             records,
             *(first.rows, *first.relation, *first.own[:2]),
             *(second.rows, *second.relation, *second.own[:2]),
-            leave_out,
-            longest,
+            True,
+            self.longest,
         )
-    return kernels.recent_entries(
-        records,
-        recency.times,
-        *(first.rows, *first.relation[:2], recency.starts, recency.mentions, *first.own[:2]),
-        *(second.rows, *second.relation, *second.own[:2]),
-        leave_out,
-        longest,
-        recency.scale,
-        recency.past,
-    )
+        return RecordLists(said.indptr, said.indices, *entries)

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -42,6 +42,7 @@ class SoftmaxTask:
     words: EntryWords | None = None  # of the targets
     input_words: tuple[EntryWords | None, EntryWords | None] = (None, None)
     among_second: bool = False  # whether targets compete with what stands on the second side alone, not with the pool
+    theta: NDArray[np.float64] | None = None  # strengths of evidence to start from
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,10 @@ class SoftmaxTraining:
     epochs: int = 0
     steps: int = 0
     done: int = 0  # records of an epoch under way
-    theta: NDArray[np.float64] = field(default_factory=lambda: np.array(START))
 
     def __post_init__(self) -> None:
         task, settings = self.task, self.settings
+        self.theta = np.array(START if task.theta is None else task.theta)
         self.rng = np.random.default_rng([settings.seed, 7])
         self.threads = ThreadPool(max(1, min(settings.threads or os.cpu_count() or 1, MOST_PARTS)))
         d, pool = settings.factors, len(task.popularity)

@@ -18,7 +18,7 @@ import numpy as np
 from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError, WhyrankError
-from whyrank.evaluation.candidates import Kind, check_kind, of_split
+from whyrank.evaluation.candidates import Kind, check_kind, of_split, options_for
 from whyrank.lab.experiments import measures
 from whyrank.lab.experiments.cache import Cache, Facts, Result
 from whyrank.lab.experiments.jobs import Job, K
@@ -209,7 +209,7 @@ class Lab:
         if self.chooses_mu(job):
             for kind in dict.fromkeys((self.candidates, "pool")):
                 part, among = of_split(split.inner, kind)
-                mus[kind] = measures.choose_mu(first, part.test, self.threads, among)
+                mus[kind] = measures.choose_mu(first, part.test, self.threads, options_for(kind), among)
         return measures.on_validation(first, split, self.threads), mus
 
     def _warm_up(self, job: Job, split: Split) -> None:

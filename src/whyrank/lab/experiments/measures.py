@@ -13,7 +13,7 @@ from whyrank.data.split import Split
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError
 from whyrank.evaluation import beyond, evaluate
-from whyrank.evaluation.candidates import Kind, of_split
+from whyrank.evaluation.candidates import Kind, of_split, options_for
 from whyrank.evaluation.metrics import per_list
 from whyrank.explain.goals import choose_items, unexpected
 from whyrank.explain.options import ItemGoals, Options
@@ -32,17 +32,23 @@ CANDIDATES = 1000  # best items of a user that goals choose from
 MOST = 20_000  # validation pairs that decide; more change nothing but time
 
 
-def choose_mu(model: Model, validation: Triplets, threads: int | None = None, among: CSR | None = None) -> float:
+def choose_mu(
+    model: Model,
+    validation: Triplets,
+    threads: int | None = None,
+    options: Options | None = None,
+    among: CSR | None = None,
+) -> float:
     """Set `mu` to what ranks validation best (ndcg_paper), and say it; the smallest where several do.
 
-    `among` has the candidates of every item; None: the whole pool.
+    `among` has the candidates of every item; None: the whole pool, or what the options choose.
     """
     part = sample(validation)
     if not part.records:
         raise DataError("the validation part is empty", expected="a split with validation records")
     scores = []
     for model.mu in STEPS:  # type: ignore[attr-defined]
-        scores.append(means(model, part, threads, among=among)["ndcg_paper"])
+        scores.append(means(model, part, threads, options, among)["ndcg_paper"])
     model.mu = STEPS[int(np.argmax(scores))]  # type: ignore[attr-defined]
     return float(model.mu)  # type: ignore[attr-defined]
 
@@ -62,14 +68,19 @@ def lists(
     among: CSR | None = None,
 ) -> NDArray[np.int32]:
     """The top K of every record, -1 where there are fewer."""
-    then, users = model.at(part.record_user, part.time)
-    found = rank(then, users, part.record_item, K, options or Options.plain(), threads, among).numbers
+    found = rank(model, part.record_user, part.record_item, K, options or Options.plain(), threads, among).numbers
     return np.pad(found, ((0, 0), (0, K - found.shape[1])), constant_values=-1)
 
 
-def means(model: Model, part: Triplets, threads: int | None = None, among: CSR | None = None) -> dict[str, float]:
+def means(
+    model: Model,
+    part: Triplets,
+    threads: int | None = None,
+    options: Options | None = None,
+    among: CSR | None = None,
+) -> dict[str, float]:
     """Accuracy over all records of a part."""
-    values = per_list(lists(model, part, threads, among=among), part.record_explanations)
+    values = per_list(lists(model, part, threads, options, among), part.record_explanations)
     return {name: float(each.mean()) for name, each in values.items()}
 
 
@@ -79,19 +90,23 @@ def means(model: Model, part: Triplets, threads: int | None = None, among: CSR |
 def ask_lists(model: Model, split: Split, threads: int | None, candidates: Kind = "pool") -> Result:
     """Test lists and their means; with items where the model ranks them."""
     measured, among = of_split(split, candidates)
-    test = measured.test
+    test, options = measured.test, options_for(candidates)
     few = test.take(np.arange(min(FEW, test.records)))
-    lists(model, few, threads, among=among)  # compiles, and prepares the search
+    lists(model, few, threads, options, among)  # compiles, and prepares the search
     begin = time.perf_counter()
-    ranked = lists(model, test, threads, among=among)
+    ranked = lists(model, test, threads, options, among)
     seconds = time.perf_counter() - begin
     accuracy = per_list(ranked, test.record_explanations)
     means_of = {name: float(each.mean()) for name, each in accuracy.items()}
     facts: Facts = {"explanation": means_of | _beyond(model, ranked, test), "ranking_seconds": seconds}
+    facts["without_reason"] = float((ranked[:, 0] < 0).mean())
+    arrays: dict[str, NDArray[np.generic]] = {"lists": ranked}
+    if candidates != "served":
+        arrays["served"] = lists(model, split.test, threads, options_for("served"))
     if among is not None:
         sizes = float(among.sizes()[test.record_item].mean())
         facts["reach"] = {"pairs": measured.pairs, "truths": measured.truths, "candidates": sizes}
-    return Result(facts | _items(model, split, threads), {"lists": ranked})
+    return Result(facts | _items(model, split, threads), arrays)
 
 
 def ask_means(model: Model, split: Split, threads: int | None) -> Result:
@@ -115,8 +130,7 @@ def ask_unknown(model: Model, split: Split, threads: int | None) -> Result:
     sides = {"user": (nobody, test.record_item), "item": (test.record_user, nobody), "both": (nobody, nobody)}
     facts = {}
     for side, (users, items) in sides.items():
-        then, asking = model.at(users, test.time)
-        found = rank(then, asking, items, K, threads=threads).numbers
+        found = rank(model, users, items, K, threads=threads).numbers
         values = per_list(found, test.record_explanations)
         facts[side] = {name: float(each.mean()) for name, each in values.items()}
     return Result(facts)
@@ -170,7 +184,7 @@ def on_validation(model: Model, split: Split, threads: int | None) -> Facts:
     """Means on validation of a model that has not learned from it; of joint models also those of items."""
     facts: Facts = {"validation": means(model, sample(split.validation), threads)}
     if model.ranks_items:
-        found = evaluate(model, split.validation, K, beyond_accuracy=False, threads=threads)
+        found = evaluate(model, split.validation, K, beyond_accuracy=False, served=False, threads=threads)
         facts["validation_items"] = found.recommendation
         facts["validation_on_recommended"] = found.explanation_on_recommended
     return facts
@@ -207,7 +221,7 @@ def _items(model: Model, split: Split, threads: int | None) -> Facts:
     """Item metrics of joint models, and reasons on pairs whose item was recommended."""
     if not model.ranks_items:
         return {}
-    test = evaluate(model, split, K, beyond_accuracy=False, threads=threads)
+    test = evaluate(model, split, K, beyond_accuracy=False, served=False, threads=threads)
     return {"recommendation": test.recommendation, "on_recommended": test.explanation_on_recommended}
 
 

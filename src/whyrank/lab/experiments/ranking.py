@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from whyrank.data.triplets import Triplets
 from whyrank.evaluation import Comparison, Evaluation
 from whyrank.evaluation.candidates import of_split
 from whyrank.evaluation.comparison import Row, test_ratio
+from whyrank.evaluation.evaluator import by_user
 from whyrank.evaluation.metrics import per_list
 from whyrank.lab.experiments.cache import Facts
 from whyrank.lab.experiments.jobs import Job, K, experiment
@@ -74,39 +78,46 @@ def comparison(lab: Lab) -> Comparison:
         results = [lab.result(_job(lab, name, split)) for split in lab.numbers]
         learned = lab.make(_job(lab, name, 0)).learned_among
         evaluations = []
-        for test, result in zip(tests, results, strict=True):
-            per_pair = per_list(result.arrays["lists"].astype(np.int32), test.record_explanations)
-            facts = result.facts
-            evaluations.append(
-                Evaluation(
-                    name,
-                    K,
-                    test.records,
-                    facts["explanation"],
-                    facts.get("recommendation"),
-                    facts.get("on_recommended"),
-                    facts["ranking_seconds"],
-                    per_pair,
-                    users=test.record_user,
-                    candidates=lab.candidates,
-                    reach=facts.get("reach"),
-                    learned_among=learned,
-                )
-            )
+        for split, test, result in zip(lab.splits, tests, results, strict=True):
+            found, facts, served = result.arrays["lists"], result.facts, None
+            if "served" in result.arrays:
+                served = _evaluation(name, split.test, result.arrays["served"], candidates="served")
+            about = {"recommendation": facts.get("recommendation"), "reach": facts.get("reach"), "served": served}
+            about |= {"explanation_on_recommended": facts.get("on_recommended"), "seconds": facts["ranking_seconds"]}
+            measured = _evaluation(name, test, found, candidates=lab.candidates, learned_among=learned, **about)
+            measured.explanation.update(facts["explanation"])
+            evaluations.append(measured)
         rows.append(Row(name, evaluations, [result.facts["training_seconds"] for result in results]))
     baselines = [row for row in rows if row.name not in PROPOSED] or rows
     best = max(baselines, key=lambda row: row.mean("ndcg_paper"))
     return Comparison(rows, K, best.name, ratio=test_ratio(lab.splits))
 
 
+def _evaluation(name: str, test: Triplets, lists: NDArray[np.generic], **about: Any) -> Evaluation:
+    """What cached lists come to."""
+    per_pair = per_list(lists.astype(np.int32), test.record_explanations)
+    given: dict[str, Any] = {"recommendation": None, "explanation_on_recommended": None, "seconds": 0.0} | about
+    return Evaluation(
+        model=name,
+        k=K,
+        pairs=test.records,
+        explanation={metric: float(values.mean()) for metric, values in per_pair.items()},
+        per_pair=per_pair,
+        users=test.record_user,
+        by_user=by_user(per_pair, test.record_user),
+        without_reason=float((lists[:, 0].astype(np.int32) < 0).mean()),
+        **given,
+    )
+
+
 def _improvement(result: Comparison) -> list[str]:
     proposed = [row.name for row in result.rows if row.name in PROPOSED]
     if not proposed:
-        return ["improvement", *([""] * (len(SHOWN) + 3))]
+        return ["improvement", *([""] * (len(SHOWN) + 4))]
     best = max(proposed, key=lambda name: result.row(name).mean("ndcg_paper"))
     changes = [100 * result.improvement(best, metric) for metric in SHOWN]
     values = ("-" if math.isnan(change) else f"{change:+.1f}%" for change in changes)
-    return [f"{best} over {result.baseline}", *values, "", "", ""]
+    return [f"{best} over {result.baseline}", *values, "", "", "", ""]
 
 
 def _header(text: str) -> str:

@@ -64,7 +64,7 @@ def mu_curve(model: Model, test: Triplets, k: int, threads: int | None) -> list[
         return []
     chosen, rows = model.mu, []
     for model.mu in STEPS:
-        found = evaluate(model, test, k, items=False, beyond_accuracy=False, threads=threads).explanation
+        found = evaluate(model, test, k, items=False, beyond_accuracy=False, served=False, threads=threads).explanation
         rows.append({"mu": model.mu, **{name: found[name] for name in METRICS}})
     model.mu = chosen
     return rows
@@ -77,8 +77,7 @@ def strata(model: Model, test: Triplets, k: int, threads: int | None) -> list[Ro
     of_pool = popularity_strata(popularity)
     unknown = np.full(max(int(relevant.indices.max(initial=-1)) + 1 - len(of_pool), 0), 2)
     of_all, count = np.concatenate([of_pool, unknown]), int(of_pool.max()) + 1
-    then, asking = model.at(users, test.time)
-    lists = padded(rank(then, asking, items, k, threads=threads).numbers, k)
+    lists = padded(rank(model, users, items, k, threads=threads).numbers, k)
     figures = by_explanation(lists, relevant, of_all, count)
     said, pair = of_all[relevant.indices], relevant.rows_of_entries()
     rows: list[Row] = []

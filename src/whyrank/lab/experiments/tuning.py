@@ -16,7 +16,7 @@ from whyrank.data.split import Split
 from whyrank.data.tables import first_line
 from whyrank.errors import ArtifactError, DataError, MissingExtra, ParameterError, TrainingError
 from whyrank.evaluation import evaluate
-from whyrank.evaluation.candidates import Kind, of_split
+from whyrank.evaluation.candidates import Kind, of_split, options_for
 from whyrank.lab.experiments import measures
 from whyrank.lab.experiments.cache import digest
 from whyrank.lab.experiments.spaces import Space, check_sampler, spaces_of
@@ -267,7 +267,8 @@ class _Search:
         return (value, self._items(model)) if self.joint else value
 
     def _items(self, model: Model) -> float:
-        found = evaluate(model, self.split.validation, beyond_accuracy=False, threads=self.threads).recommendation
+        validation = self.split.validation
+        found = evaluate(model, validation, beyond_accuracy=False, served=False, threads=self.threads).recommendation
         return found["ndcg_paper"] if found else 0.0
 
     def grid_size(self) -> int:
@@ -288,6 +289,7 @@ class Watch(Monitor):
     ) -> None:
         self.model, self.looks, self.trial, self.threads = model, set(looks), trial, threads
         measured, self.among = of_split(split.inner, candidates)
+        self.options = options_for(candidates)
         self.validation = measures.sample(measured.test, SAMPLE)
         self.best: tuple[float, int, float | None] | None = None  # value, epochs, mu
         self.pruned = False
@@ -304,7 +306,7 @@ class Watch(Monitor):
 
     def look(self, model: Model, epoch: int = 0) -> tuple[float, int, float | None]:
         """ndcg_paper of a model, the epoch, and the mu that is best for it."""
-        given = (self.validation, self.threads, self.among)
+        given = (self.validation, self.threads, self.options, self.among)
         mu = measures.choose_mu(model, *given) if hasattr(model, "mu") else None
         found = (measures.means(model, *given)["ndcg_paper"], epoch, mu)
         if self.best is None or found[0] > self.best[0]:

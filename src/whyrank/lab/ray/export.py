@@ -51,9 +51,6 @@ def write_model(
         arrays |= {f"catalog.{name}.{part}": chunks for part, chunks in _relation(cluster, data, name).items()}
     timed = all(cluster.gather([cluster.submit(has_times, data, number) for number in range(data.parts)]))
     arrays |= _people(cluster, data, timed)
-    if timed:
-        moments = (times_part(data, number) for number in range(data.parts))
-        arrays["catalog.user_times"] = Chunks((data.triplets,), np.dtype(np.int64), moments)
     arrays |= {f"model.{name}": array for name, array in learned.items()}
     facts = model.facts(data.digest, data.vocabulary_digests)
     tables = {name: data.store.scan_table(f"{FOLDER}/{name}") for name in (*VOCABULARIES, *(data.tables or ()))}
@@ -92,12 +89,6 @@ def _people(cluster: Cluster, data: Dataset, timed: bool) -> dict[str, Array]:
 
 def has_times(data: Dataset, number: int) -> bool:
     return "time" in data.part("item", number)
-
-
-def times_part(data: Dataset, number: int) -> NDArray[np.int64]:
-    """When the users of a part said what they say, as `Triplets.user_times` has it."""
-    part = data.part("user", number)
-    return part["time"][np.lexsort((part["time"], part["explanation"], part["user"]))]
 
 
 def latest_part(data: Dataset, number: int) -> NDArray[np.int64]:

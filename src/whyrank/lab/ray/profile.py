@@ -105,12 +105,12 @@ class ProfileWorker(FitWorker):
     def finish(self, stages: dict[str, Any]) -> str:
         """Write what every stage has learned at last; under which name."""
         model = self.job.new_model()
-        model.recency_ = self.learning.recency
         for stage in model.stages:
             found = tuple(stages[stage]["found"]) if model.refit else None
             name = stage + AGAIN if model.refit else stage
             trainer = self._trainer(name, found, stages[name]["name"], self.run)
-            model.set_stage(stage, model.guarded(stage, self.learning, trainer.learned, trainer.found, self.run))
+            held_out = self._trainer(stage, None, stages[stage]["name"], self.run).learned
+            model.finish_stage(stage, self.learning, held_out, trainer.learned, trainer.found, self.run)
         learned = f"{FOLDER}/learned-{self.job.store.start}"
         self.job.store.write(learned, {name: getattr(model, f"{name}_") for name in model.fitted})
         return learned
