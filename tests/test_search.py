@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,60 +13,44 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from whyrank.compile import kernel
+from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
-from whyrank.index._heap import FEW, entry_of, offer, offer_all, settle, worst
-from whyrank.index._layout import bound
-from whyrank.index._topn import QUERY_OFFSET, STRETCH
-from whyrank.index.form import Bonus
+from whyrank.index import bounds as upper_bounds
+from whyrank.index import search as search_module
+from whyrank.index._heap import empty_into, entry_of, offer
+from whyrank.index.bounds import UpperBounds
+from whyrank.index.form import Bonus, Candidates
 from whyrank.index.joint import PartBound, top_pairs
-from whyrank.index.request import Candidates
 from whyrank.index.search import Search
-from whyrank.simd import ABREAST, BLOCK, GROUP, rate, rate_group, rate_highest, rate_one
+from whyrank.simd import BLOCK
 
 Floats = NDArray[np.float32]
+Numbers = NDArray[np.int32]
+Pairs = tuple[Numbers, Numbers]
 
 
-def full_sort(
-    search: Search,
-    queries: Floats,
-    ties: NDArray[np.int64],
-    n: int,
-    added: Floats,
-    allowed: NDArray[np.bool_],
-) -> tuple[NDArray[np.int32], Floats]:
+class World(NamedTuple):
+    """A search, queries of users and items, and what the oracle needs."""
+
+    search: Search
+    queries: Floats
+    pairs: Pairs
+    ties: NDArray[np.int64]
+    n: int
+    rng: np.random.Generator
+
+
+def full_sort(world: World, added: Floats, allowed: NDArray[np.bool_]) -> tuple[Numbers, Floats]:
     """The oracle: every explanation scored, all sorted by score and then by tie order."""
-    pool = np.tile(np.arange(len(ties), dtype=np.int32), (len(queries), 1))
-    scores = np.where(allowed, search.scores(queries, pool) + added, np.float32(-np.inf))
-    numbers, values = (
-        np.full((len(queries), n), -1, np.int32),
-        np.full((len(queries), n), -np.inf, np.float32),
-    )
+    everything = np.tile(np.arange(len(world.ties), dtype=np.int32), (len(world.queries), 1))
+    scores = np.where(allowed, world.search.scores(world.queries, everything) + added, np.float32(-np.inf))
+    numbers = np.full((len(scores), world.n), -1, np.int32)
+    values = np.full((len(scores), world.n), -np.inf, np.float32)
     for row, score in enumerate(scores):
-        order = np.lexsort((ties, -score))[:n]
+        order = np.lexsort((world.ties, -score))[: world.n]
         order = order[score[order] > -np.inf]
         numbers[row, : len(order)], values[row, : len(order)] = order, score[order]
     return numbers, values
-
-
-def assert_exact(
-    search: Search,
-    queries: Floats,
-    ties: NDArray[np.int64],
-    n: int,
-    bonus: Bonus | None = None,
-    **filters: NDArray,
-) -> None:
-    added = np.zeros((len(queries), len(ties)), np.float32)
-    if bonus is not None:
-        rows = np.repeat(np.arange(len(queries)), np.diff(bonus.indptr))
-        added[rows, bonus.explanations] = bonus.values
-    expected = full_sort(search, queries, ties, n, added, filters.get("allowed", np.ones(len(ties), bool)))
-    for threads, often in ((1, np.inf), (2, np.inf), (1, 1), (2, 1)):
-        with pytest.MonkeyPatch.context() as patch:  # without ceilings of the parts of queries, and with them
-            patch.setattr("whyrank.index.search._often", lambda layout, often=often: often)
-            found = search.top(queries, n, bonus=bonus, threads=threads, **filters)
-        np.testing.assert_array_equal(found[0], expected[0])
-        np.testing.assert_array_equal(found[1], expected[1])
 
 
 def random_bonus(rng: np.random.Generator, rows: int, pool: int) -> Bonus:
@@ -77,221 +60,172 @@ def random_bonus(rng: np.random.Generator, rows: int, pool: int) -> Bonus:
     return Bonus(indptr, explanations, rng.exponential(1.0, len(explanations)).astype(np.float32))
 
 
+def dense(bonus: Bonus | None, rows: int, pool: int) -> Floats:
+    added = np.zeros((rows, pool), np.float32)
+    if bonus is not None:
+        added[np.repeat(np.arange(rows), np.diff(bonus.indptr)), bonus.explanations] = bonus.values
+    return added
+
+
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[Search, Floats, NDArray[np.int64], int, np.random.Generator]:
+def worlds(draw: st.DrawFn) -> World:
     """Keys, queries and ties of many kinds: dominated by biases or by factors, coarse (many ties), zero, uneven."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    pool, width = (
-        draw(st.sampled_from([1, 2, 31, 33, 200, 1500, 2 * STRETCH * BLOCK + 5])),
-        draw(st.sampled_from([0, 1, 5, 8, 20, 41])),
-    )
-    constant, rows = draw(st.integers(0, min(2, width))), draw(st.sampled_from([1, 3, 40, 90]))
-    bias, spread = (
-        draw(st.sampled_from([0.0, 0.1, 10.0])),
-        draw(st.sampled_from([0.0, 1e-30, 0.01, 1.0, 1e8])),
-    )
+    pool = draw(st.sampled_from([1, 2, 31, 33, 200, 1500, 3000]))
+    width, rows = draw(st.sampled_from([0, 1, 5, 8, 20, 41])), draw(st.sampled_from([1, 3, 40, 90]))
+    constant = draw(st.integers(0, min(2, width)))
+    columns, split = width - constant, draw(st.integers(0, width - constant))
+    bias, spread = draw(st.sampled_from([0.0, 0.1, 10.0])), draw(st.sampled_from([0.0, 1e-30, 0.01, 1.0, 1e8]))
     keys = rng.normal(size=(pool, width)) * spread * rng.exponential(1.0, (pool, 1)) ** draw(st.sampled_from([0, 1, 4]))
-    keys[:, width - constant :] = bias * rng.normal(size=(pool, constant)) - draw(st.sampled_from([0.0, 5.0]))
-    queries = rng.normal(size=(rows, width)) * rng.exponential(1.0, (rows, 1))
+    keys[:, columns:] = bias * rng.normal(size=(pool, constant)) - draw(st.sampled_from([0.0, 5.0]))
+    pairs: Pairs = (rng.integers(-1, 5, rows).astype(np.int32), rng.integers(-1, 8, rows).astype(np.int32))
+    users, items = (rng.normal(size=(10, columns)) * rng.exponential(1.0, (10, 1)) for _ in range(2))
+    queries = np.empty((rows, width))
+    queries[:, :split], queries[:, split:columns] = users[pairs[0], :split], items[pairs[1], split:]
     if draw(st.booleans()):  # few distinct values: equal scores everywhere
         keys, queries = np.rint(np.clip(keys, -9, 9)), np.rint(queries)
     if draw(st.booleans()):  # the same explanation many times
         keys = keys[rng.integers(0, pool, pool) // 2]
-    queries[:, width - constant :] = rng.choice([0.25, 0.75], size=(draw(st.sampled_from([1, rows])), constant))
-    ties, columns = rng.permutation(pool), width - constant
-    parts = draw(st.sampled_from([None, (columns // 2, columns - columns // 2)]))
-    search = Search(keys.astype(np.float32), ties, constant=constant, parts=parts)
-    return (
-        search,
-        queries.astype(np.float32),
-        ties,
-        draw(st.sampled_from([1, 10, BLOCK, BLOCK + 1, pool, pool + 3])),
-        rng,
-    )
+    queries[:, columns:] = rng.choice([0.25, 0.75], size=(draw(st.sampled_from([1, rows])), constant))
+    ties, n = rng.permutation(pool), draw(st.sampled_from([1, 10, BLOCK, BLOCK + 1, pool, pool + 3]))
+    typical = draw(st.sampled_from([None, queries.astype(np.float32)]))
+    search = Search(keys.astype(np.float32), ties, constant=constant, split=split, typical=typical)
+    return World(search, queries.astype(np.float32), pairs, ties, n, rng)
+
+
+def assert_finds(world: World, expected: tuple[Numbers, Floats], **given: Any) -> None:
+    """Compare lists by norms, by bounds of parts, and with threads, with what is expected."""
+    for pairs, uses, threads in ((None, 1, 1), (world.pairs, 1, 1), (world.pairs, 3, 2)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(UpperBounds, "_uses_before_bounds_pay", lambda _, uses=uses: uses)
+            patch.setattr(search_module, "TASK", 16)
+            found = world.search.top(world.queries, world.n, pairs=pairs, threads=threads, **given)
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_array_equal(found[1], expected[1])
 
 
 @settings(max_examples=100, deadline=None)
-@given(worlds(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
+@given(worlds(), st.booleans(), st.booleans(), st.booleans())
 def test_the_search_finds_what_a_full_sort_finds(
-    world, ready: bool, with_bonus: bool, with_filter: bool, with_boost: bool
+    world: World, with_bonus: bool, with_filter: bool, with_floors: bool
 ) -> None:
-    search, queries, ties, n, rng = world
-    if ready:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("whyrank.index.search._often", lambda layout: 1)
-            search.prepare(queries)
-            search.warm_up(queries[rng.permutation(len(queries))])
-    filters = {"allowed": rng.random(len(ties)) < rng.choice([0.0, 0.05, 0.7])} if with_filter else {}
-    bonus = random_bonus(rng, len(queries), len(ties)) if with_bonus else None
-    assert_exact(search, queries, ties, n, bonus, **filters)
-    if with_boost:
-        boost = rng.normal(size=len(ties)).astype(np.float32)
-        everything = np.tile(np.arange(len(ties), dtype=np.int32), (len(queries), 1))
-        numbers, scores = search.top(queries, len(ties), boost=boost, threads=1)
-        at = np.take_along_axis(search.scores(queries, everything, boost=boost), numbers, 1)
-        np.testing.assert_array_equal(at, scores)
-        worse = (np.diff(scores) < 0) | ((np.diff(scores) == 0) & (np.diff(ties[numbers]) > 0))
-        assert worse.all()
-        assert search.top(queries, n, boost=boost)[0].tolist() == [(row + [-1] * n)[:n] for row in numbers.tolist()]
+    rng, rows, pool = world.rng, len(world.queries), len(world.ties)
+    bonus = random_bonus(rng, rows, pool) if with_bonus else None
+    allowed = rng.random(pool) < rng.choice([0.0, 0.05, 0.7]) if with_filter else None
+    everything = np.ones(pool, bool) if allowed is None else allowed
+    expected = full_sort(world, dense(bonus, rows, pool), everything)
+    floors = None
+    if with_floors:  # some of them are scores, which are kept
+        floors = expected[1][np.arange(rows), rng.integers(0, world.n, rows)]
+        above = expected[1] >= floors[:, None]
+        expected = np.where(above, expected[0], -1), np.where(above, expected[1], np.float32(-np.inf))
+    assert_finds(world, expected, bonus=bonus, allowed=allowed, floors=floors)
+
+
+@settings(max_examples=30, deadline=None)
+@given(worlds())
+def test_a_boost_counts_as_part_of_what_scores_begin_from(world: World) -> None:
+    pool, rows = len(world.ties), len(world.queries)
+    boost = world.rng.normal(size=pool).astype(np.float32)
+    everything = np.tile(np.arange(pool, dtype=np.int32), (rows, 1))
+    scores = world.search.scores(world.queries, everything, boost=boost)
+    order = np.stack([np.lexsort((world.ties, -row))[: world.n] for row in scores])
+    numbers = np.pad(order, ((0, 0), (0, world.n - order.shape[1])), constant_values=-1)
+    values = np.where(numbers < 0, np.float32(-np.inf), np.take_along_axis(scores, numbers, 1))
+    assert_finds(world, (numbers, values), boost=boost)
 
 
 @settings(max_examples=40, deadline=None)
-@given(worlds(), st.booleans())
-def test_candidates_restrict_the_search(world, with_bonus: bool) -> None:
-    search, queries, ties, n, rng = world
+@given(worlds(), st.booleans(), st.booleans())
+def test_candidates_restrict_the_search(world: World, with_bonus: bool, with_boost: bool) -> None:
+    search, queries, _, ties, n, rng = world
     bonus = random_bonus(rng, len(queries), len(ties)) if with_bonus else None
+    boost = rng.normal(size=len(ties)).astype(np.float32) if with_boost else None
     given = random_bonus(rng, len(queries), len(ties))
     candidates = Candidates(given.indptr[:-1], given.indptr[1:], given.explanations)
-    found = search.top(queries, n, bonus=bonus, candidates=candidates, threads=1)
+    found = search.among(queries, n, candidates, bonus=bonus, boost=boost, threads=1)
     for row in range(len(queries)):
-        one = slice(row, row + 1)
-        allowed = np.zeros(len(ties), bool)
+        one, allowed, mine = slice(row, row + 1), np.zeros(len(ties), bool), None
         allowed[given.explanations[given.indptr[row] : given.indptr[row + 1]]] = True
-        mine = None
         if bonus is not None:
             inside = slice(*bonus.indptr[row : row + 2])
             mine = Bonus(np.array([0, inside.stop - inside.start]), bonus.explanations[inside], bonus.values[inside])
-        expected = search.top(queries[one], n, bonus=mine, allowed=allowed)
+        expected = search.top(queries[one], n, bonus=mine, allowed=allowed, boost=boost)
         np.testing.assert_array_equal(found[0][one], expected[0])
         np.testing.assert_array_equal(found[1][one], expected[1])
 
 
 @settings(max_examples=30, deadline=None)
 @given(worlds())
-def test_a_query_gets_the_same_bits_alone_in_a_batch_and_in_any_order(world) -> None:
-    search, queries, _, n, rng = world
-    numbers, scores = search.top(queries, n, threads=2)
-    order = rng.permutation(len(queries))
-    shuffled = search.top(queries[order], n, threads=1)
-    np.testing.assert_array_equal(shuffled[0], numbers[order])
-    np.testing.assert_array_equal(shuffled[1], scores[order])
-    alone = search.top(queries[:1], n)
-    np.testing.assert_array_equal(alone[0], numbers[:1])
-    np.testing.assert_array_equal(alone[1], scores[:1])
+def test_excluded_explanations_never_come_and_the_rest_is_exact(world: World) -> None:
+    rows, pool = len(world.queries), len(world.ties)
+    best = world.search.top(world.queries, world.n)[0]
+    sizes = world.rng.integers(0, 40, rows)  # of what would have been found
+    pairs = [(row, number) for row in range(rows) for number in best[row][: sizes[row]] if number >= 0]
+    at = np.array(pairs, np.int64).reshape(-1, 2)
+    excluded, allowed = CSR.from_pairs(at[:, 0], at[:, 1], rows, pool), np.ones((rows, pool), bool)
+    allowed[at[:, 0], at[:, 1]] = False
+    assert_finds(world, full_sort(world, np.float32(0), allowed), excluded=excluded)
 
 
 @settings(max_examples=30, deadline=None)
 @given(worlds())
-def test_scores_are_near_the_exact_dot_product(world) -> None:
-    search, queries, *_ = world
-    numbers, scores = search.top(queries, 3)
-    keys = search.keys.astype(np.float64)
-    for row in range(len(queries)):
+def test_scores_are_near_the_exact_dot_product(world: World) -> None:
+    numbers, scores = world.search.top(world.queries, 3)
+    keys = world.search.keys.astype(np.float64)
+    for row in range(len(world.queries)):
         for number, score in zip(numbers[row], scores[row], strict=True):
             if number >= 0:
-                terms = keys[number] * queries[row]
+                terms = keys[number] * world.queries[row]
                 assert abs(score - terms.sum()) <= 1e-5 * np.abs(terms).sum() + 1e-36
 
 
-@kernel
-def rated(codes, pair, queries, starts, levels, rows, ratings, peaks):
-    for block in range(len(codes)):
-        rate(codes, block, pair, queries, starts, levels, rows, 0, ratings, block)
-        rate_one(codes, block, pair, queries, starts, levels, rows, ABREAST, ratings, block)
-        rate_highest(codes, block, pair, queries, starts, levels, rows, 0, peaks, 0)
-    for block in range(0, len(codes), GROUP):
-        rate_group(codes, block, pair, queries, starts, levels, rows, ABREAST + 1, ratings, block)
+@settings(max_examples=30, deadline=None)
+@given(worlds())
+def test_no_score_is_above_the_bound_of_its_query(world: World) -> None:
+    best = world.search.top(world.queries, 1)[1][:, 0]
+    assert (world.search.bounds(world.queries) >= best).all()
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 21), st.integers(0, 5))
-def test_ratings_are_the_sums_of_products_of_codes(seed: int, pairs: int, first: int) -> None:
-    rng, blocks = np.random.default_rng(seed), 2 * GROUP
-    codes = rng.integers(-127, 128, (blocks, first + pairs + 2, 2 * BLOCK)).astype(np.int8)
-    queries, levels = rng.integers(0, 2 * QUERY_OFFSET, (7, pairs, 2)), rng.integers(0, 2, 7)
-    starts = rng.integers(-(2**15), 2**15, (2, blocks * BLOCK)).astype(np.int16)
-    packed = (queries * [1, 256]).sum(2) * 65537
-    rows = rng.permutation(7)[: ABREAST + 2]
-    ratings, peaks = np.zeros((7, (blocks + 1) * BLOCK), np.int16), np.full((7, BLOCK), -(2**15), np.int16)
-    rated(codes, first, packed.astype(np.int32), starts, levels, rows, ratings, peaks)
-    used = codes[:, first : first + pairs].reshape(blocks, pairs, BLOCK, 2)
-    products = used[None].astype(int) * queries[:, None, :, None, :]
-    sums = (products.sum((2, 4)).reshape(7, blocks * BLOCK) + starts[levels]).astype(np.int16)  # modulo 2 ** 16
-    np.testing.assert_array_equal(ratings[rows, : blocks * BLOCK], sums[rows])
-    np.testing.assert_array_equal(peaks[rows[:ABREAST]], sums.reshape(7, blocks, BLOCK).max(1)[rows[:ABREAST]])
-    assert (np.delete(ratings, rows, axis=0) == 0).all()
-    assert (ratings[:, blocks * BLOCK :] == 0).all()
-
-
-def test_a_processor_without_the_instruction_for_codes_rates_the_same(tmp_path: Path) -> None:
-    test = f"{__file__}::{test_ratings_are_the_sums_of_products_of_codes.__name__}"
-    plain = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
-    done = subprocess.run(command, env=plain, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(0, 9), st.floats(0, 1))
-def test_bounds_of_blocks_are_the_highest_sums_in_them(seed: int, blocks: int, cells: int, allowed: float) -> None:
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 5, 20]), st.integers(0, 3))
+def test_upper_bounds_of_parts_hold_what_any_score_in_a_group_can_be(seed: int, width: int, split: int) -> None:
+    """With margins left out, rounding alone would bring some sums of bounds below the scores."""
     rng = np.random.default_rng(seed)
-    base = np.where(rng.random(blocks * BLOCK) < allowed, rng.normal(size=blocks * BLOCK), -np.inf).astype(np.float32)
-    norms, lengths = rng.random((2, len(base))).astype(np.float32), rng.random((cells, 2)).astype(np.float32)
-    sums = base + (lengths[:, :1] * norms[0] + lengths[:, 1:] * norms[1])
-    np.testing.assert_array_equal(bound(base, norms, lengths), sums.reshape(cells, blocks, BLOCK).max(2))
+    keys = np.full((64, width + split), 1 / 3, np.float32) * rng.choice([1, 1e-3, 1e3], (64, 1)).astype(np.float32)
+    queries = rng.choice([0.1, 0.7, -0.3], (50, width + split)).astype(np.float32)
+    search, pairs = Search(keys, rng.permutation(64), split=split), (np.arange(50, dtype=np.int32),) * 2
+    everything = np.tile(np.arange(64, dtype=np.int32), (50, 1))
+    expected = np.sort(search.scores(queries, everything), axis=1)[:, ::-1]
+    for _ in range(2):
+        np.testing.assert_array_equal(search.top(queries, 3, pairs=pairs)[1], expected[:, :3])
 
 
 @kernel
-def best_of(values, ranks, heap, sizes, lowest, scores, numbers):
+def best_of(values: Any, ranks: Any, heap: Any, scores: Any, numbers: Any) -> None:
     for k in range(len(values)):
         if values[k] > -np.inf:
-            offer(heap, sizes, 1, entry_of(values[k], ranks[k]))
-        if sizes[1] == heap.shape[1]:
-            lowest[k] = worst(heap, 1)[0]
-    settle(heap, sizes, 1, np.arange(len(values), dtype=np.int32), scores, numbers, 0)
-
-
-@kernel
-def best_of_some(values, ranks, heap, sizes, some, scores, numbers):
-    entries = np.empty(len(values) + FEW, np.uint64)
-    for first in range(0, len(values), some):
-        count = 0
-        for k in range(first, min(first + some, len(values))):
-            entries[count] = entry_of(values[k], ranks[k])
-            count += values[k] > -np.inf
-        offer_all(heap, sizes, 1, entries, count)
-    settle(heap, sizes, 1, np.arange(len(values), dtype=np.int32), scores, numbers, 0)
+            offer(heap, entry_of(values[k], ranks[k]))
+    empty_into(heap, np.arange(len(values), dtype=np.int32), scores, numbers, 0)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 10, FEW, FEW + 1, 100]), st.integers(0, 300))
-def test_rows_of_the_best_hold_what_a_sort_leaves(seed: int, n: int, count: int) -> None:
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 10, 100]), st.integers(0, 300))
+def test_a_heap_holds_what_a_sort_leaves(seed: int, n: int, count: int) -> None:
     rng = np.random.default_rng(seed)
     values = rng.choice([-np.inf, -1e30, -2.5, 0.0, 1e-40, 0.5, 0.5, 3e38], count).astype(np.float32)
-    ranks = rng.permutation(count).astype(np.int32)
-    heap, sizes, lowest = np.zeros((2, n), np.uint64), np.zeros(2, np.int64), np.full(count, np.nan, np.float32)
-    for _ in range(2):  # a row that was emptied is as good as new
+    ranks, heap = rng.permutation(count).astype(np.int32), np.zeros(n, np.uint64)
+    for _ in range(2):  # one that was emptied is as good as new
         scores, numbers = np.zeros((1, n), np.float32), np.zeros((1, n), np.int32)
-        best_of(values, ranks, heap, sizes, lowest, scores, numbers)
+        best_of(values, ranks, heap, scores, numbers)
         order = [k for k in np.lexsort((ranks, -values)) if values[k] > -np.inf][:n]
         assert numbers[0].tolist() == ranks[order].tolist() + [-1] * (n - len(order))
         assert scores[0].tolist() == values[order].tolist() + [-np.inf] * (n - len(order))
-        for some in (1, 4, 40, 400):
-            again, ranked = np.zeros((1, n), np.float32), np.zeros((1, n), np.int32)
-            best_of_some(values, ranks, heap, sizes, some, again, ranked)
-            assert again.tolist() == scores.tolist()
-            assert ranked.tolist() == numbers.tolist()
-    for k in range(count):
-        offered = np.sort(values[: k + 1][values[: k + 1] > -np.inf])
-        assert lowest[k] == offered[-n] if len(offered) >= n else np.isnan(lowest[k])
 
 
 def test_ties_go_to_the_lower_tie_order() -> None:
     search = Search(np.ones((100, 4), np.float32), np.arange(100)[::-1])
     assert search.top(np.ones((1, 4), np.float32), 3)[0].tolist() == [[99, 98, 97]]
-
-
-@settings(max_examples=40, deadline=None)
-@given(worlds())
-def test_floors_cut_the_lists_off_where_scores_fall_below(world) -> None:
-    search, queries, ties, n, rng = world
-    queries = np.repeat(queries[:12], 9, axis=0)  # some go on where others stop
-    numbers, scores = search.top(queries, n)
-    floors = scores[np.arange(len(queries)), rng.integers(0, min(n, len(ties)), len(queries))]
-    above = scores >= floors[:, None]
-    found = search.top(queries, n, floors=floors)
-    np.testing.assert_array_equal(found[0], np.where(above, numbers, -1))
-    np.testing.assert_array_equal(found[1], np.where(above, scores, -np.inf))
 
 
 def test_floors_drop_lower_scores_and_keep_equal_ones() -> None:
@@ -300,39 +234,97 @@ def test_floors_drop_lower_scores_and_keep_equal_ones() -> None:
     assert numbers.tolist() == [[49, 48, -1, -1, -1]]
 
 
+def test_candidates_with_floors_and_different_constants() -> None:
+    search = Search(np.eye(4, 3, dtype=np.float32), [0, 1, 2, 3], constant=1)
+    queries = np.array([[1, 2, 0.5], [3, 1, 9]], np.float32)
+    every = Candidates(np.array([0, 0]), np.array([4, 4]), np.arange(4, dtype=np.int32))
+    numbers, scores = search.among(queries, 4, every, floors=np.array([0.6, 0.0], np.float32))
+    assert numbers.tolist() == [[1, 0, -1, -1], [2, 0, 1, 3]]
+    assert scores[1].tolist() == [9, 3, 1, 0]
+
+
+def two_parts(rng: np.random.Generator, pool: int, people: int, count: int) -> tuple[Search, Floats, Pairs]:
+    """Keys, and queries of some users and items."""
+    keys = (0.5 * rng.normal(size=(pool, 9))).astype(np.float32)
+    users, items = rng.normal(size=(2, people, 4))
+    who, what = rng.integers(0, people, (2, count)).astype(np.int32)
+    queries = np.hstack([users[who], items[what], np.ones((count, 1))]).astype(np.float32)
+    return Search(keys, np.arange(pool), constant=1, split=4), queries, (who, what)
+
+
+def test_bounds_of_parts_leave_out_more_than_norms_do() -> None:
+    by_norms, queries, pairs = two_parts(np.random.default_rng(0), 20_000, 30, 1000)
+    by_bounds = two_parts(np.random.default_rng(0), 20_000, 30, 1000)[0]
+    by_norms.top(queries, 10)
+    for _ in range(8):
+        by_bounds.top(queries, 10, pairs=pairs)
+    assert by_bounds.scored() < 0.5 * by_norms.scored()
+
+
 def test_most_of_a_pool_with_strong_biases_is_left_out() -> None:
     rng = np.random.default_rng(0)
     keys = np.hstack([0.05 * rng.normal(size=(20_000, 16)), rng.normal(size=(20_000, 1))]).astype(np.float32)
     queries = np.hstack([rng.normal(size=(200, 16)), np.ones((200, 1))]).astype(np.float32)
-    visits = Search(keys, np.arange(20_000), constant=1).visits(queries, 10)
-    assert visits.filtered < 0.05
-    assert visits.scored < 0.01
+    search = Search(keys, np.arange(20_000), constant=1, typical=queries)
+    search.top(queries, 10)
+    assert search.scored() < 0.05
+
+
+def test_a_part_that_changed_is_not_bounded_by_what_it_was() -> None:
+    search, queries, pairs = two_parts(np.random.default_rng(1), 3000, 20, 600)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(UpperBounds, "_uses_before_bounds_pay", lambda _: 1)
+        search.top(queries, 5, pairs=pairs)
+        other = np.ascontiguousarray(queries[::-1])
+        for _ in range(2):
+            np.testing.assert_array_equal(search.top(other, 5, pairs=pairs)[0], search.top(other, 5)[0])
+
+
+def test_bounds_stay_within_their_memory_and_change_nothing() -> None:
+    rng = np.random.default_rng(2)
+    rich, queries, pairs = two_parts(rng, 3000, 200, 900)
+    poor = Search(rich.keys, np.arange(3000), constant=1, split=4, memory=40_000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(UpperBounds, "_uses_before_bounds_pay", lambda _: 1)
+        for _ in range(2):
+            np.testing.assert_array_equal(poor.top(queries, 5, pairs=pairs)[0], rich.top(queries, 5)[0])
+    sizes = [side.parts.nbytes + side.bounds.nbytes for side in poor._prepare()[1]._sides]
+    assert sum(sizes) <= 40_000
+
+
+def test_an_interrupted_computation_leaves_no_wrong_bounds() -> None:
+    search, queries, pairs = two_parts(np.random.default_rng(3), 3000, 20, 300)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(UpperBounds, "_uses_before_bounds_pay", lambda _: 1)
+        with patch.context() as broken:
+            broken.setattr(upper_bounds.kernels, "compute_bounds", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                search.top(queries, 5, pairs=pairs)
+        np.testing.assert_array_equal(search.top(queries, 5, pairs=pairs)[0], search.top(queries, 5)[0])
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("values", [1, 3])
-def test_among_equals_what_loses_every_tie_is_left_out(values: int) -> None:
+def test_among_equals_what_loses_every_tie_is_not_scored(values: int) -> None:
     rng = np.random.default_rng(0)
     keys, ties = rng.integers(0, values, (20_000, 1)).astype(np.float32), rng.permutation(20_000)
     search, queries = Search(keys, ties, constant=1), np.ones((50, 1), np.float32)
-    assert_exact(search, queries, ties, 10, random_bonus(rng, 50, 20_000))
-    assert search.visits(queries, 10).filtered < 0.05
-
-
-def test_a_small_memory_changes_nothing() -> None:
-    rng = np.random.default_rng(1)
-    keys = rng.normal(size=(4000, 10)).astype(np.float32)
-    queries = (rng.normal(size=(300, 10)) * rng.exponential(10.0, (300, 1)) ** 3).astype(np.float32)
-    rich, poor = Search(keys, np.arange(4000)), Search(keys, np.arange(4000), memory=1)
-    for a, b in zip(rich.top(queries, 7), poor.top(queries, 7), strict=True):
-        np.testing.assert_array_equal(a, b)
+    nobody = np.full(50, -1, np.int32)
+    world = World(search, queries, (nobody, nobody), ties, 10, rng)
+    bonus = random_bonus(rng, 50, 20_000)
+    assert_finds(world, full_sort(world, dense(bonus, 50, 20_000), np.ones(20_000, bool)), bonus=bonus)
+    assert search.scored() < 0.05
 
 
 def test_threads_answer_in_a_forked_process_too() -> None:
     code = """
 import os, numpy as np
-from whyrank.index.search import PIECE, Search
+from whyrank.index.search import TASK, Search
 rng = np.random.default_rng(0)
-queries = rng.normal(size=(4 * PIECE, 8)).astype(np.float32)
+queries = rng.normal(size=(4 * TASK, 8)).astype(np.float32)
 search = Search(rng.normal(size=(500, 8)).astype(np.float32), np.arange(500))
 expected = search.top(queries, 3, threads=2)[0]
 child = os.fork()
@@ -348,6 +340,14 @@ def test_no_queries_give_empty_tables() -> None:
     assert numbers.shape == scores.shape == (0, 4)
 
 
+def test_lists_are_full_where_only_bases_differ_and_by_much() -> None:
+    keys = np.zeros((500, 5), np.float32)
+    keys[:, 4] = np.linspace(-1e14, 1e14, 500)
+    queries = np.ones((4, 5), np.float32)
+    found = Search(keys, np.arange(500), constant=1, split=2).top(queries, 3)[0]
+    np.testing.assert_array_equal(found, np.tile([499, 498, 497], (4, 1)))
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_is_refused(bad: float) -> None:
     good, broken = np.ones((4, 3), np.float32), np.ones((4, 3), np.float32)
@@ -357,33 +357,54 @@ def test_what_is_not_finite_is_refused(bad: float) -> None:
     search = Search(good, np.arange(4), constant=1)
     with pytest.raises(ParameterError, match="query 2"):
         search.top(broken, 2)
+    broken[2, 1], broken[2, 2] = 1, bad  # among the constants
+    with pytest.raises(ParameterError, match="query 2"):
+        search.top(broken, 2)
     with pytest.raises(ParameterError, match="boost"):
         search.top(good, 2, boost=np.full(4, bad, np.float32))
-    with pytest.raises(ParameterError, match="bonus"):
-        search.top(good[:1], 2, bonus=Bonus(np.array([0, 1]), np.array([1], np.int32), np.array([bad], np.float32)))
 
 
-def test_bad_arguments_are_refused() -> None:
-    search, query = Search(np.ones((4, 3), np.float32), np.arange(4)), np.ones((1, 3), np.float32)
-    for arguments, named in [
+def one_bonus(number: int, value: float, end: int = 1) -> Bonus:
+    return Bonus(np.array([0, end]), np.array([number], np.int32), np.array([value], np.float32))
+
+
+def rows_of(starts: list[int], stops: list[int], numbers: list[int]) -> Candidates:
+    return Candidates(np.array(starts, np.int64), np.array(stops, np.int64), np.array(numbers, np.int32))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
         ({"n": 0}, "n is 0"),
         ({"allowed": np.ones(3, bool)}, "allowed"),
         ({"boost": np.ones(3, np.float32)}, "boost"),
         ({"floors": np.array([np.nan], np.float32)}, "floors"),
-        ({"candidates": Candidates(np.array([0]), np.array([2]), np.array([2, 1], np.int32))}, "candidates"),
-        ({"candidates": Candidates(np.array([0]), np.array([1]), np.array([4], np.int32))}, "candidates"),
-        ({"candidates": Candidates(np.array([0]), np.array([2]), np.array([1], np.int32))}, "candidates"),
-        ({"candidates": Candidates(np.array([], int), np.array([], int), np.array([], np.int32))}, "each of 1"),
-        ({"bonus": Bonus(np.array([0, 1]), np.array([0], np.int32), np.array([-1], np.float32))}, "bonus"),
-    ]:
-        with pytest.raises(ParameterError, match=named):
-            search.top(query, **{"n": 1, **arguments})
-    with pytest.raises(ParameterError, match="columns"):
-        search.top(np.ones((1, 2), np.float32), 1)
-    with pytest.raises(ParameterError, match="scale"):
-        search.top(np.full((1, 3), 1e38, np.float32), 1)
-    with pytest.raises(ParameterError, match="parts"):
-        Search(np.ones((4, 3), np.float32), np.arange(4), parts=(1, 1))
+        ({"bonus": one_bonus(0, -1.0)}, "bonus"),
+        ({"bonus": one_bonus(0, np.nan)}, "bonus"),
+        ({"bonus": one_bonus(4, 1.0)}, "bonus"),
+        ({"bonus": one_bonus(0, 1.0, end=2)}, "bonus"),
+        ({"bonus": one_bonus(0, 1e38)}, "scores"),
+        ({"queries": np.ones((1, 2), np.float32)}, "columns"),
+        ({"queries": np.full((1, 3), 1e38, np.float32)}, "scale"),
+        ({"pairs": (np.zeros(2, np.int32), np.zeros(1, np.int32))}, "pairs"),
+        ({"excluded": CSR.from_pairs(np.zeros(1, int), np.zeros(1, int), 2, 3)}, "excluded"),
+        ({"excluded": CSR.from_pairs(np.zeros(1, int), np.zeros(1, int), 1, 3), "bonus": one_bonus(0, 1)}, "excluded"),
+        ({"candidates": rows_of([0], [2], [2, 1])}, "candidates"),
+        ({"candidates": rows_of([0], [1], [4])}, "candidates"),
+        ({"candidates": rows_of([0], [2], [1])}, "candidates"),
+        ({"candidates": rows_of([], [], [])}, "each of 1"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments: dict[str, Any], named: str) -> None:
+    search = Search(np.ones((4, 3), np.float32), np.arange(4))
+    asked = {"queries": np.ones((1, 3), np.float32), "n": 1} | arguments
+    with pytest.raises(ParameterError, match=named):
+        (search.among if "candidates" in asked else search.top)(**asked)
+
+
+def test_a_search_that_does_not_fit_together_is_refused() -> None:
+    with pytest.raises(ParameterError, match="split"):
+        Search(np.ones((4, 3), np.float32), np.arange(4), split=4)
     with pytest.raises(ParameterError, match="tie_order"):
         Search(np.ones((4, 3), np.float32), np.arange(5))
 
@@ -399,7 +420,7 @@ def users(draw: st.DrawFn) -> tuple[Search, Floats, Floats, int, float, np.rando
     item_scores = rng.normal(size=items) * draw(st.sampled_from([0.0, 1.0, 10.0]))
     if draw(st.booleans()):
         keys, queries, item_scores = np.rint(keys), np.rint(2 * queries), np.rint(item_scores)
-    search = Search(keys.astype(np.float32), rng.permutation(pool), constant=2, parts=(d, d))
+    search = Search(keys.astype(np.float32), rng.permutation(pool), constant=2, split=d)
     n, weight = draw(st.sampled_from([1, 10, 50])), draw(st.sampled_from([0.1, 1.0, 3.0]))
     return search, queries.astype(np.float32), item_scores.astype(np.float32), n, weight, rng
 
@@ -450,11 +471,3 @@ def test_joint_ranking_refuses_a_weight_that_is_not_positive() -> None:
     for weight in (0.0, -1.0, np.nan):
         with pytest.raises(ParameterError, match="weight"):
             top_pairs(np.zeros(1, np.float32), lambda items: np.ones((1, 1), np.float32), search, 1, weight=weight)
-
-
-def test_lists_are_full_where_only_bases_differ_and_by_much() -> None:
-    keys = np.zeros((500, 5), np.float32)
-    keys[:, 4] = np.linspace(-1e14, 1e14, 500)
-    queries = np.ones((4, 5), np.float32)
-    found = Search(keys, np.arange(500), constant=1, parts=(2, 2)).top(queries, 3)[0]
-    np.testing.assert_array_equal(found, np.tile([499, 498, 497], (4, 1)))

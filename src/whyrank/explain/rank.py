@@ -19,9 +19,9 @@ from whyrank.explain.diversity import diversify
 from whyrank.explain.options import Options
 from whyrank.explain.topics import groups_of
 from whyrank.index._backing import backed, first_of_aspects
-from whyrank.index.form import Floats, Numbers, Scorer, given_mu
-from whyrank.index.request import Backed, Candidates
-from whyrank.index.search import CHOSEN, Search
+from whyrank.index._grounded import Backed
+from whyrank.index.form import Candidates, Floats, Numbers, Scorer, given_mu
+from whyrank.index.search import Search
 from whyrank.rng import key_of
 
 Cached = TypeVar("Cached")
@@ -29,6 +29,7 @@ Places = NDArray[np.uint64]
 CHUNK = 8192  # pairs whose queries and lists are in memory at once
 WHOLE = 1 << 22  # scores of whole pools that are in memory at once, for models that need them
 PLAIN = Options.plain()
+CHOSEN = 4  # times as many as a list takes are looked at first, where not all of the best may be in it
 DRAWN_FROM = 20  # candidates of a drawn list at least; few enough that every chance is exact and quick
 NO_MASK = np.empty(0, np.bool_)
 BOOSTS = 16  # cached of a catalog
@@ -166,9 +167,7 @@ def _lists(
     """Lists by score, or drawn; draws of pairs differ by `places`."""
     if not options.drawn:
         if options.grounded and among is None and not options.diversity:
-            found = _backed(model, users, items, n, options.mu, plan, whole, threads)
-            if found is not None:
-                return found
+            return _backed(model, users, items, n, options.mu, plan, whole, threads)
         return Ranked(*_rank_chunk(model, users, items, n, options, plan, whole, threads, among))
     wanted = min(bounded(n), len(model.catalog_.explanations))
     best = _top(model, users, items, wanted, options, plan, whole, threads, among)
@@ -186,14 +185,14 @@ def _backed(
     plan: AppliedOptions,
     whole: bool,
     threads: int | None,
-) -> Ranked | None:
-    """Grounded lists in one call, as `_rank_chunk` makes them in several; None where it says what is wrong."""
+) -> Ranked:
+    """Grounded lists in one call, as `_rank_chunk` makes them in several."""
     assert plan.rules is not None
     mu, pool = given_mu(weight), len(model.catalog_.explanations)
     queries = model.queries(users, items, **mu)
     bonus = model.bonus(users, items, pool if whole else CHOSEN * n, **mu)
     found = model.search().backed(queries, items, n, plan.rules, bonus=bonus, boost=plan.boost, threads=threads)
-    return None if found is None else Ranked(*found, queries=queries)
+    return Ranked(*found, queries=queries)
 
 
 def _plan(catalog: Catalog, options: Options) -> AppliedOptions:
@@ -393,17 +392,15 @@ def _top(
     among: CSR | None,
 ) -> tuple[Numbers, Floats]:
     """The best of what may be shown, by score alone."""
-    candidates, mu, allowed = None, given_mu(options.mu), plan.allowed
+    mu, search = given_mu(options.mu), model.search()
+    queries = model.queries(users, items, **mu)
+    bonus = model.bonus(users, items, len(model.catalog_.explanations) if whole else n, **mu)
     if among is not None:
-        candidates = Candidates.of_rows(among, items)
+        given, allowed = Candidates.of_rows(among, items), plan.allowed
     elif options.grounded:
-        candidates, allowed = grounded_candidates(model.catalog_, items, options, allowed), None
-    return model.search().top(
-        model.queries(users, items, **mu),
-        n,
-        bonus=model.bonus(users, items, len(model.catalog_.explanations) if whole else n, **mu),
-        allowed=allowed,
-        boost=plan.boost,
-        candidates=candidates,
-        threads=threads,
-    )
+        given, allowed = grounded_candidates(model.catalog_, items, options, plan.allowed), None
+    else:
+        return search.top(
+            queries, n, pairs=(users, items), bonus=bonus, allowed=plan.allowed, boost=plan.boost, threads=threads
+        )
+    return search.among(queries, n, given, bonus=bonus, allowed=allowed, boost=plan.boost, threads=threads)

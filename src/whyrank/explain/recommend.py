@@ -32,9 +32,8 @@ from whyrank.explain.reasons import Reason, reasons
 from whyrank.explain.result import explained
 from whyrank.explain.topics import groups_of
 from whyrank.index._backing import first_of_aspects
-from whyrank.index.form import Floats, Numbers, bonus_of, given_mu
+from whyrank.index.form import Candidates, Floats, Numbers, bonus_of, given_mu
 from whyrank.index.joint import PartBound, TopPairs, top_pairs
-from whyrank.index.request import Candidates
 from whyrank.wording.templates import Templates
 
 KEPT = 16  # values of mu whose bounds of items are kept

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from whyrank.data.csr import CSR
 from whyrank.index import _columns as columns
 from whyrank.index._lookup import weighed_sides
 
@@ -25,6 +26,21 @@ class Bonus(NamedTuple):
     indptr: NDArray[np.int64]
     explanations: Numbers
     values: Floats
+
+
+class Candidates(NamedTuple):
+    """What may be ranked for each query: a stretch of `explanations`, where numbers rise."""
+
+    starts: Rows
+    stops: Rows
+    explanations: Numbers
+
+    @classmethod
+    def of_rows(cls, relation: CSR, rows: NDArray[np.integer]) -> Candidates:
+        """Return those of the given rows of a relation, without a copy; row -1 has none."""
+        known = np.maximum(rows, 0)
+        starts = relation.indptr[known]
+        return cls(starts, np.where(rows < 0, starts, relation.indptr[1:][known]), relation.indices)
 
 
 class Block(NamedTuple):
@@ -87,8 +103,8 @@ def two_sides(user_factors: Floats, users: Numbers, item_factors: Floats, items:
     return weighed_sides(user_factors, users, item_factors, items, np.float32(mu), np.float32(1 - mu))
 
 
-def constant_and_parts(blocks: tuple[Block, ...]) -> tuple[int, tuple[int, ...] | None]:
-    """What the search may use of a model's blocks: the width of a last, constant one, and up to two parts before it."""
+def constant_and_split(blocks: tuple[Block, ...]) -> tuple[int, int | None]:
+    """Return how many last columns are constants, and where the item's part begins if the others are two parts."""
     constant = blocks[-1].width if blocks and blocks[-1].name == "popularity" else 0
-    parts = tuple(block.width for block in (blocks[:-1] if constant else blocks))
-    return constant, parts if 1 <= len(parts) <= 2 else None
+    parts = blocks[:-1] if constant else blocks
+    return constant, parts[0].width if len(parts) == 2 else None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.errors import ParameterError
-from whyrank.index.form import Bonus, Floats, Numbers
-from whyrank.index.request import Candidates
+from whyrank.index.form import Bonus, Candidates, Floats, Numbers
 from whyrank.index.search import Search
 
 FIRST = 64  # items of the first round; every round takes twice as many
@@ -66,16 +65,12 @@ def top_pairs(
     best, done, step = _Best(n), 0, FIRST
     while done < len(items) and reach[done] >= best.worst():
         some = items[done : done + step][reach[done : done + step] >= best.worst()]
-        numbers, scores = search.top(
-            queries_of(some),
-            n,
-            bonus=bonus_of(some) if bonus_of else None,
-            allowed=allowed,
-            boost=boost,
-            candidates=candidates_of(some) if candidates_of else None,
-            floors=_floors(best.worst(), item_scores[some], weight),
-            threads=threads,
-        )
+        given: dict[str, Any] = {"bonus": bonus_of(some) if bonus_of else None, "allowed": allowed, "boost": boost}
+        given |= {"floors": _floors(best.worst(), item_scores[some], weight), "threads": threads}
+        if candidates_of:
+            numbers, scores = search.among(queries_of(some), n, candidates_of(some), **given)
+        else:
+            numbers, scores = search.top(queries_of(some), n, **given)
         best.add(some, numbers, item_scores[some][:, None] + np.float32(weight) * scores)
         done, step = done + len(some), min(2 * step, MOST)
     return TopPairs(best.items, best.explanations, best.scores, done)

@@ -2,75 +2,48 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
-from whyrank.index import _layout as kernels
-from whyrank.index import _sums as sums
-from whyrank.index import _topn as topn
-from whyrank.index._grounded import grounded_lists
-from whyrank.index.ceilings import Ceilings
-from whyrank.index.form import Bonus
-from whyrank.index.layout import Keys, Layout, Share, View
-from whyrank.index.request import (
-    LARGEST,
-    Backed,
-    Candidates,
-    Request,
-    check_rows,
-    check_size,
-    filled_up,
-    jobs_of,
-    typed_bonus,
-)
-from whyrank.simd import BLOCK
+from whyrank.index import _kernels as kernels
+from whyrank.index._kernels import Base, Batch, Groups, Keys, Lists
+from whyrank.index._grounded import Backed, grounded_lists
+from whyrank.index.bounds import UpperBounds
+from whyrank.index.form import Bonus, Candidates, Floats, Numbers, Rows
+from whyrank.simd import BLOCK, LANES
 from whyrank.thread_pool import shared_thread_pool
 
-USUAL = 10  # explanations that are asked for, as far as speed is concerned
-MANY = 1024  # queries of one call that are worth a layout of their own for a filter or a boost
+LARGEST = 1e37  # of each of the few parts that add up to a score
+NEARNESS = 0.25  # how much norms count beside bases in the order of the pool
+CACHED = 32  # vectors that scores begin from
+TASK = 128  # queries that are worth a task of their own
 CORES = os.cpu_count() or 1
-PIECE = 128  # queries that are worth a task of their own
-KEPT = 16  # base vectors kept for later calls
-LIKE_A_CELL = 128  # blocks whose order, for one cell, takes as long as a query
-CHUNK = 16_384  # queries that are looked up at once
-FAR = 64  # blocks that queries go through if it is worth knowing the ceilings of their parts
-CHOSEN = 4  # times as many as a list takes are looked at first, where not all of the best may be in it
-ENOUGH = 256  # queries that show whether it was
-NO_JOBS = np.empty((0, 3), np.int64)
-ONE_ROW = np.zeros(1, np.int64)
-NO_FLOORS = np.empty(0, np.float32)
-NO_BONUS = Bonus(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+MEMORY = 256 << 20  # bytes for upper bounds of parts
+EVERYTHING = np.empty(0, np.bool_)
+NOTHING = np.empty(0, np.float32)
 
 Result = TypeVar("Result")
-
-
-class SearchedShares(NamedTuple):
-    """Shares of the pool that a search looked at: through 8-bit codes, and with float32 scores."""
-
-    filtered: float
-    scored: float
+Answer = tuple[Numbers, Floats]
 
 
 class Search:
-    """Exact search over the keys of a pool; prepares itself once per `constant` part and answers many calls.
+    """Exact search over the keys of a pool; prepares itself in the first call.
 
     `tie_order` decides among equal scores: the lower wins. The last `constant` columns of every query are few
-    distinct constants (BPER: `mu, 1 - mu` against both biases). `parts` splits the other columns into one or
-    two parts with a norm each (BPER: user and item), which bounds tighter, and tighter still when a part comes
-    again with others. `memory` limits in bytes what is kept for later calls. The answer does not depend on it,
-    nor on threads, nor on which queries share a call or came before.
+    distinct constants (BPER: `mu, 1 - mu` against both biases). Of the other columns, those before `split` are the
+    user's part of a query and the rest the item's. `typical` queries decide in which order the pool is searched.
+    Upper bounds of parts take at most `memory` bytes. No answer depends on the last two, on threads, or on which
+    queries share a call or came before.
 
     >>> search = Search(np.eye(3, dtype=np.float32), [0, 1, 2])
     >>> search.top(np.array([[0.5, 2.0, 0.5]], np.float32), 2)[0].tolist()
@@ -79,12 +52,13 @@ class Search:
 
     def __init__(
         self,
-        keys: NDArray[np.float32],
+        keys: Floats,
         tie_order: ArrayLike,
         *,
         constant: int = 0,
-        parts: tuple[int, ...] | None = None,
-        memory: int = 256 << 20,
+        split: int | None = None,
+        typical: Floats | None = None,
+        memory: int = MEMORY,
     ) -> None:
         keys, ties = np.ascontiguousarray(keys, np.float32), np.asarray(tie_order)
         if keys.ndim != 2 or ties.shape != keys.shape[:1]:
@@ -94,404 +68,326 @@ class Search:
         if not np.isfinite(keys).all():
             raise ParameterError("keys hold NaN or infinity: the model has diverged, fit it again")
         columns = keys.shape[1] - constant
-        parts = parts or (columns,)
-        if len(parts) > 2 or sum(parts) != columns or min(parts) < 0:
-            raise ParameterError(f"parts {parts} must be one or two widths that add up to {columns} columns")
-        self.width, self.memory = keys.shape[1], memory
-        self.keys, self._prepared = keys, Keys(keys, columns, parts[0])
-        self._by_rank = np.argsort(ties, kind="stable").astype(np.int32)
-        self._ranks = np.empty(len(keys), np.int32)
-        self._ranks[self._by_rank] = np.arange(len(keys), dtype=np.int32)
-        self._bases: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
-        self._boosts: OrderedDict[tuple[bytes, int], tuple[NDArray[np.float32], NDArray[np.float32]]] = OrderedDict()
-        self._views: OrderedDict[bytes, View] = OrderedDict()
-        self._borrowed: set[bytes] = set()  # constants whose view has the layout of others
+        if split is not None and not 0 <= split <= columns:
+            raise ParameterError(f"split is {split}: it must be one of the {columns} columns before the constants")
+        self.keys, self._memory = keys, memory
+        self._typical = np.ones((1, keys.shape[1]), np.float32) if typical is None or not len(typical) else typical
+        by_rank = np.argsort(ties, kind="stable").astype(np.int32)
+        ranks = np.empty(len(keys), np.int32)
+        ranks[by_rank] = np.arange(len(keys), dtype=np.int32)
+        rows = np.zeros((len(keys), max(LANES, -(-columns // LANES) * LANES)), np.float32)
+        rows[:, :columns] = keys[:, :columns]
+        self._keys = Keys(rows, ranks, by_rank, columns, columns if split is None else split)
+        self._longest = float(_norms(rows).max(initial=0.0))
+        self._cache: OrderedDict[tuple[str, bytes], Floats | Base] = OrderedDict()
+        self._prepared: tuple[Groups, UpperBounds] | None = None
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    @property
-    def nbytes(self) -> int:
-        """What is kept for later calls."""
-        with self._lock:
-            return sum(view.nbytes for view in self._views.values())
-
-    @property
-    def by_parts(self) -> bool:
-        """Whether queries so far went through enough of the pool for the ceilings of their parts to pay."""
-        with self._lock:
-            layouts = [view.layout for view in self._views.values()]
-        return any(layout.keys.paired and _often(layout) < math.inf for layout in layouts)
-
     def top(
         self,
-        queries: NDArray[np.float32],
+        queries: Floats,
         n: int,
+        *,
+        pairs: tuple[Numbers, Numbers] | None = None,
+        bonus: Bonus | None = None,
+        allowed: NDArray[np.bool_] | None = None,
+        boost: Floats | None = None,
+        floors: Floats | None = None,
+        excluded: CSR | None = None,
+        threads: int | None = None,
+    ) -> Answer:
+        """Find the best `n` explanations of each query: numbers and scores, best first; -1 and -inf where fewer.
+
+        `pairs` are the numbers of each query's user and item (-1: unknown), which make it faster when they come again.
+        `bonus` adds to some scores of a query; `allowed` and `boost` (a value per explanation, added) hold for all
+        queries; `floors` drops lower scores; `excluded` has a row for each query of what it must not have, and goes
+        without a bonus.
+        """
+        if excluded is not None and bonus is not None:
+            raise ParameterError("excluded goes without a bonus")
+        batch, alike = self._batch(queries, n, bonus, floors)
+        if excluded is not None:
+            batch = batch._replace(bonus=self._without(excluded, len(batch.queries)))
+        pairs = None if pairs is None else self._pairs(pairs, len(batch.queries))
+        lists, (groups, bounds), share = self._lists(batch, n), self._prepare(), partial(_share, threads=threads)
+        for constants, rows in self._by_constants(batch, alike) if len(self) else ():
+            base = self._base(constants, groups, allowed, boost)
+            work = partial(kernels.search, self._keys, groups, base)
+            # One after another, the pairs of a user share bounds that are at hand.
+            rows = rows if pairs is None else rows[np.argsort(pairs[0][rows], kind="stable")]
+            while len(rows):
+                piece = len(rows) if pairs is None else bounds.piece
+                some, rows = batch._replace(rows=rows[:piece]), rows[piece:]
+                tables = bounds.tables if pairs is None else bounds.look_up(some, pairs, share)
+                bounds.count(len(some.rows), share(partial(work, some, tables, lists), len(some.rows)))
+        return _filled_up(lists, n)
+
+    def among(
+        self,
+        queries: Floats,
+        n: int,
+        candidates: Candidates,
         *,
         bonus: Bonus | None = None,
         allowed: NDArray[np.bool_] | None = None,
-        boost: NDArray[np.float32] | None = None,
-        candidates: Candidates | None = None,
-        excluded: CSR | None = None,
-        floors: NDArray[np.float32] | None = None,
+        boost: Floats | None = None,
+        floors: Floats | None = None,
         threads: int | None = None,
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Numbers and scores of the best `n` explanations of each query, best first; -1 and -inf where fewer.
-
-        `bonus` adds to some scores of a query; `allowed` and `boost` (a value per explanation, added) hold for
-        all queries; `candidates` leaves only those given; `excluded` has a row for each query of what it must not
-        have, and goes with neither `bonus` nor `candidates`; `floors` drops lower scores.
-        """
-        if excluded is not None and (bonus is not None or candidates is not None):
-            raise ParameterError("excluded goes with neither bonus nor candidates")
-        if candidates is not None:
-            return self._among(queries, n, bonus, allowed, boost, candidates, floors, threads)
-        request = self._request(queries, n, bonus, floors)
-        if excluded is not None:
-            request.exclude(excluded, len(self))
-        for constants, rows in self._groups(request.queries, request.alike):
-            base, plain = self._base(constants, allowed, boost), allowed is None and boost is None
-            self._through(request, self._view(constants, base, plain, request, rows), rows, threads)
-        return request.answer()
+    ) -> Answer:
+        """Find the best `n` of the candidates of each query, as `top` does in the whole pool; nothing is prepared."""
+        batch, alike = self._batch(queries, n, bonus, floors)
+        self._check_rows("candidates", candidates, len(batch.queries))
+        lists = self._lists(batch, n)
+        filters = self._boost(boost), self._allowed(allowed)
+        for constants, rows in self._by_constants(batch, alike) if len(self) else ():
+            base = (self._values(constants), *filters)
+            work = partial(kernels.search_among, self._keys, base, batch._replace(rows=rows), candidates, lists)
+            _share(work, len(rows), threads)
+        return _filled_up(lists, n)
 
     def backed(
         self,
-        queries: NDArray[np.float32],
-        items: NDArray[np.int32],
+        queries: Floats,
+        items: Numbers,
         n: int,
         rules: Backed,
         *,
         bonus: Bonus | None = None,
-        boost: NDArray[np.float32] | None = None,
+        boost: Floats | None = None,
         threads: int | None = None,
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
-        """Lists of `n` of what is backed about the item of each query; None where `top` would refuse what is given."""
-        keys, added = self._prepared, NO_BONUS if bonus is None else typed_bonus(bonus)
-        queries = np.ascontiguousarray(queries, np.float32)
-        constants = queries[:, keys.columns :]
-        alike = len(queries) == 1 or bool((constants == constants[:1]).all())
-        largest, shape = min(LARGEST, LARGEST / max(keys.longest, 1e-30)), (len(queries), n)
-        scores, numbers = np.empty(shape, np.float32), np.empty(shape, np.int32)
-        looked = n if not rules.per_aspect and not rules.consistent else CHOSEN * n
-        for part, rows in self._groups(queries, alike):
-            asked: tuple[Any, ...] = (
-                keys.padded,
-                keys.shape,
-                self._base(part, None, boost),
-                self._ranks,
-                self._by_rank,
+    ) -> Answer:
+        """Make lists of `n` of what is backed about the item of each query."""
+        batch, alike = self._batch(queries, n, bonus)
+        lists, asked = (
+            Lists(*(np.empty((len(items), n), kind) for kind in (np.float32, np.int32))),
+            (items, self._boost(boost)),
+        )
+        for constants, rows in self._by_constants(batch, alike):
+            work = partial(
+                grounded_lists, self._keys, self._values(constants), batch._replace(rows=rows), asked, rules, lists
             )
-            asked += (queries, largest, rows, *added, items, *rules, min(looked, len(self)), scores, numbers)
-            work = partial(grounded_lists, *asked)
-            if not all(_share(work, len(rows), threads=threads)):
-                return None
-        return numbers, scores
+            _share(work, len(rows), threads)
+        return lists.numbers, lists.scores
 
-    def prepare(self, queries: NDArray[np.float32], *, threads: int | None = None) -> None:
-        """Do now what a first call with queries like these would wait for; a few thousand of them show enough."""
-        request = self._request(queries, USUAL)
-        for constants, rows in self._groups(request.queries, request.alike):
-            view = self._view(constants, self._base(constants), True, request, rows)
-            for some in (rows, rows[::8]):  # the fewer there are, the wider are the steps of their norms
-                with self._lock:
-                    view.levels(request.measures, some)
-                    view.cells(view.cells_of(request.measures[some])[0][: view.capacity], _for_cells(view, threads))
-            rows = rows[:: max(1, len(rows) // ENOUGH)]
-            self._through(request, view, rows, threads)
-            if view.layout.keys.paired and _often(view.layout) < math.inf:
-                self._by_sums(request, view, rows, 0.0, threads)
-
-    def warm_up(self, queries: NDArray[np.float32], *, threads: int | None = None) -> None:
-        """Find the ceilings of both parts of all these queries now, if `memory` has room for them and they pay."""
-        request = self._request(queries, USUAL)
-        for constants, rows in self._groups(request.queries, request.alike):
-            layout = self._view(constants, self._base(constants), True, request, rows).layout
-            if not layout.keys.paired or _often(layout) == math.inf:
-                continue
-            with self._lock:
-                known = self._ceilings(layout)
-                if len(rows) <= known.capacity:
-                    known.find(request.queries, rows, request.slots, 0.0, partial(_share, threads=threads))
-
-    def visits(self, queries: NDArray[np.float32], n: int, *, threads: int | None = None) -> SearchedShares:
-        """How much of the pool `top` looks at for these queries."""
-        request, filtered, scored = self._request(queries, n), 0, 0
-        for constants, rows in self._groups(request.queries, request.alike):
-            view = self._view(constants, self._base(constants), True, request, rows)
-            counts = self._through(request, view, rows, threads)
-            filtered, scored = filtered + counts[0], scored + counts[1]
-        everything = max(1, len(request.queries) * len(self))
-        return SearchedShares(min(1.0, BLOCK * filtered / everything), scored / everything)
-
-    def bounds(
-        self,
-        queries: NDArray[np.float32],
-        *,
-        allowed: NDArray[np.bool_] | None = None,
-        boost: NDArray[np.float32] | None = None,
-    ) -> NDArray[np.float32]:
-        """For every query a number that no explanation's score without bonus exceeds, found without a search."""
-        request = self._request(queries, 1)
-        result = np.full(len(request.queries), -np.inf, np.float32)
-        for constants, rows in self._groups(request.queries, request.alike):
-            base = self._base(constants, allowed, boost)
-            view = self._view(constants, base, allowed is None and boost is None, request, rows)
-            result[rows] = view.highest(request.measures[rows])
-        return result
-
-    def scores(
-        self,
-        queries: NDArray[np.float32],
-        explanations: NDArray[np.int32],
-        *,
-        boost: NDArray[np.float32] | None = None,
-    ) -> NDArray[np.float32]:
-        """Scores without bonus of the explanations (queries x k) given per query, with the bits of `top`."""
-        request, given = self._request(queries, 1), np.ascontiguousarray(explanations, np.int32)
-        if given.ndim != 2 or len(given) != len(request.queries):
+    def scores(self, queries: Floats, explanations: Numbers, *, boost: Floats | None = None) -> Floats:
+        """Return the scores without bonus of the explanations (queries x k) given per query, with the bits of `top`."""
+        (batch, alike), given = self._batch(queries, 1), np.ascontiguousarray(explanations, np.int32)
+        if given.ndim != 2 or len(given) != len(batch.queries):
             raise ParameterError(f"explanations {given.shape} must hold one row for each of {len(queries)} queries")
         if given.size and not 0 <= given.min() <= given.max() < len(self):
             raise ParameterError(f"explanations must be numbers from 0 to {len(self) - 1}")
-        result = np.empty(given.shape, np.float32)
-        for constants, rows in self._groups(request.queries, request.alike):
-            base = self._base(constants, None, boost)
-            result[rows] = topn.score_given(
-                request.queries[rows], self._prepared.padded, self._prepared.shape, base, given[rows]
-            )
+        result, added = np.empty(given.shape, np.float32), self._boost(boost)
+        for constants, rows in self._by_constants(batch, alike):
+            values = self._values(constants) + added if len(added) else self._values(constants)
+            result[rows] = kernels.scores_of(self._keys, values, batch.queries[rows], given[rows])
         return result
 
-    def _request(
-        self,
-        queries: NDArray[np.float32],
-        n: int,
-        bonus: Bonus | None = None,
-        floors: NDArray[np.float32] | None = None,
-    ) -> Request:
-        return Request(queries, n, self._prepared, self.width, self._by_rank, bonus, floors)
+    def bounds(
+        self, queries: Floats, *, allowed: NDArray[np.bool_] | None = None, boost: Floats | None = None
+    ) -> Floats:
+        """Return for each query a number that no explanation's score without bonus exceeds, found without a search."""
+        (batch, alike), (groups, _) = self._batch(queries, 1), self._prepare()
+        result = np.full(len(batch.queries), -np.inf, np.float32)
+        for constants, rows in self._by_constants(batch, alike):
+            tops = self._base(constants, groups, allowed, boost).tops
+            result[rows] = kernels.highest_bounds(batch.norms[rows], batch.margins[rows], tops, groups.norms)
+        return result
 
-    def _groups(self, queries: NDArray[np.float32], alike: bool) -> Iterator[tuple[bytes, NDArray[np.int64]]]:
-        """Queries that share their constants; `alike`: all do."""
-        constants = queries[:, self._prepared.columns :]
+    def scored(self) -> float:
+        """Return the share of the pool that has been scored for pairs so far."""
+        groups, bounds = self._prepare()
+        return bounds.groups_scored() / len(groups.leaders)
+
+    def _prepare(self) -> tuple[Groups, UpperBounds]:
+        """Put the pool in the order in which it is searched, once: near the top what has high bounds."""
+        with self._lock:
+            if self._prepared is None:
+                groups = self._grouped()
+                self._prepared = groups, UpperBounds(self._keys, groups, self._memory)
+            return self._prepared
+
+    def _grouped(self) -> Groups:
+        rows, ranks, _, columns, split = self._keys
+        norms = np.stack([_norms(rows[:, :split]), _norms(rows[:, split:])])
+        typical = [np.median(_norms(part)) for part in (self._typical[:, :split], self._typical[:, split:columns])]
+        expected = self._values(self._typical[0, columns:].tobytes()) + NEARNESS * (np.array(typical) @ norms)
+        order = np.lexsort((ranks, -expected)).astype(np.int32)
+        shape = max(1, -(-len(rows) // BLOCK)), BLOCK
+
+        def placed(values: NDArray[Any], missing: float) -> NDArray[Any]:
+            result = np.full((shape[0] * BLOCK, *values.shape[1:]), missing, values.dtype)
+            result[: len(order)] = values[order]
+            return result.reshape(*shape, *values.shape[1:])
+
+        numbers = placed(np.arange(len(rows), dtype=np.int32), -1).ravel()
+        keys = np.ascontiguousarray(placed(rows[:, :columns], 0.0).transpose(0, 2, 1))
+        leaders = placed(ranks, np.iinfo(np.int32).max).min(1)
+        largest = np.stack([placed(part, 0.0).max(1) for part in norms]) * (1.0 + 1e-6)  # rounded up
+        return Groups(numbers, keys, leaders, largest.astype(np.float32))
+
+    def _batch(
+        self, queries: Floats, n: int, bonus: Bonus | None = None, floors: Floats | None = None
+    ) -> tuple[Batch, bool]:
+        """Check what is asked; and tell whether the constants of all queries agree."""
+        queries = np.ascontiguousarray(queries, np.float32)
+        if queries.ndim != 2 or queries.shape[1] != self.keys.shape[1]:
+            raise ParameterError(f"queries {queries.shape} must be a table with {self.keys.shape[1]} columns")
+        if n < 1:
+            raise ParameterError(f"n is {n}: ask for at least one explanation")
+        count, (_, _, _, columns, split) = len(queries), self._keys
+        norms, margins = np.empty((count, 2), np.float32), np.empty(count, np.float32)
+        # Twice the rounding errors of both ways to add up products, and some for adding up bounds.
+        rounding = self._longest * (2 * columns + 32) * 2.0**-24
+        alike = kernels.measure(queries, columns, split, rounding, norms, margins)
+        largest = float(margins.max(initial=0.0))
+        if largest != largest:
+            row = int(np.flatnonzero(np.isnan(margins))[0])
+            raise ParameterError(f"query {row} holds NaN or infinity: the model has diverged, fit it again")
+        _check_size(float(norms.max(initial=0.0)) * self._longest)
+        checked = self._checked(bonus, count) if bonus is not None else _no_bonus(count)
+        slots = np.full((2, count), -1, np.int32)
+        return Batch(queries, np.arange(count), norms, margins, _floors(floors, count), slots, checked), alike
+
+    def _pairs(self, pairs: tuple[Numbers, Numbers], count: int) -> tuple[Numbers, Numbers]:
+        users, items = (np.ascontiguousarray(numbers, np.int32) for numbers in pairs)
+        if users.shape != (count,) or items.shape != (count,):
+            raise ParameterError(f"pairs: give the numbers of a user and an item for each of {count} queries")
+        return users, items
+
+    def _lists(self, batch: Batch, n: int) -> Lists:
+        shape = len(batch.queries), min(n, len(self))
+        return Lists(np.empty(shape, np.float32), np.empty(shape, np.int32))
+
+    def _by_constants(self, batch: Batch, alike: bool) -> Iterator[tuple[bytes, Rows]]:
+        """Yield constants and the queries that share them."""
+        constants = batch.queries[:, self._keys.columns :]
         if len(constants) == 0:
             return
         if alike:
-            yield constants[0].tobytes(), ONE_ROW if len(constants) == 1 else np.arange(len(constants))
+            yield constants[0].tobytes(), batch.rows
             return
         distinct, inverse = np.unique(constants, axis=0, return_inverse=True)
-        order = np.argsort(inverse.reshape(-1), kind="stable")
-        ends = np.cumsum(np.bincount(inverse.reshape(-1)))
-        for row, rows in zip(distinct, np.split(order, ends[:-1]), strict=True):
-            yield row.tobytes(), rows
+        for number, row in enumerate(distinct):
+            yield row.tobytes(), np.flatnonzero(inverse.reshape(-1) == number)
 
-    def _base(
-        self,
-        constants: bytes,
-        allowed: NDArray[np.bool_] | None = None,
-        boost: NDArray[np.float32] | None = None,
-    ) -> NDArray[np.float32]:
-        """What the scores of this call begin from."""
-        if allowed is None and boost is not None and (constants, id(boost)) in self._boosts:
-            known = self._boosts.get((constants, id(boost)))  # another thread may have let it go
-            if known is not None:
-                return known[1]
-        with self._lock:
-            base = self._bases.pop(constants, None)
-            if base is None:
-                base = kernels.bases(self.keys, self._prepared.columns, np.frombuffer(constants, np.float32))
-                check_size(float(np.abs(base).max(initial=0.0)))
-            self._bases[constants] = base
-            while len(self._bases) > KEPT:
-                self._bases.popitem(last=False)
-        if boost is not None:
-            base = self._boosted(constants, base, boost)
-        if allowed is not None:
-            if np.shape(allowed) != base.shape or np.asarray(allowed).dtype != np.bool_:
-                raise ParameterError(f"allowed must hold True or False for each of {len(self)} explanations")
-            base = np.where(allowed, base, np.float32(-np.inf))
-        return base
+    def _values(self, constants: bytes) -> Floats:
+        """Return what scores begin from: constants times the last columns of keys, from left to right."""
 
-    def _boosted(self, constants: bytes, base: NDArray[np.float32], boost: NDArray[np.float32]) -> NDArray[np.float32]:
-        """A base with a boost, cached for boosts that cannot change: adding one takes as long as many candidates."""
-        key = constants, id(boost)
+        def made() -> Floats:
+            values = np.zeros(len(self), np.float32)
+            for column, constant in enumerate(np.frombuffer(constants, np.float32), self._keys.columns):
+                values += constant * self.keys[:, column]
+            _check_size(float(np.abs(values).max(initial=0.0)))
+            return values
+
+        return self._cached(("values", constants), made)
+
+    def _base(self, constants: bytes, groups: Groups, allowed: NDArray[np.bool_] | None, boost: Floats | None) -> Base:
+        """Return what scores begin from, filtered and boosted, in the order of groups."""
+        if allowed is None and boost is None:
+            return self._cached(("base", constants), lambda: _base_of(self._values(constants), groups))
+        values, added, some = self._values(constants), self._boost(boost), self._allowed(allowed)
+        values = values + added if len(added) else values
+        return _base_of(np.where(some, values, np.float32(-np.inf)) if len(some) else values, groups)
+
+    def _cached(self, key: tuple[str, bytes], make: Callable[[], Result]) -> Result:
+        """Make something for constants unless it was made of late."""
         with self._lock:
-            known = self._boosts.get(key)
-        if known is not None:
-            return known[1]
-        given = np.asarray(boost, np.float32)
-        if given.shape != base.shape or not np.isfinite(given).all():
+            found = self._cache.pop(key, None)
+            self._cache[key] = found = make() if found is None else found
+            while len(self._cache) > CACHED:
+                self._cache.popitem(last=False)
+        return cast(Result, found)
+
+    def _boost(self, boost: Floats | None) -> Floats:
+        if boost is None:
+            return NOTHING
+        boost = np.ascontiguousarray(boost, np.float32)
+        if boost.shape != (len(self),) or not np.isfinite(boost).all():
             raise ParameterError(f"boost must hold one finite value for each of {len(self)} explanations")
-        check_size(float(np.abs(given).max(initial=0.0)))
-        base = base + given
-        if isinstance(boost, np.ndarray) and not boost.flags.writeable:
-            with self._lock:
-                self._boosts[key] = boost, base  # as long as the boost is here, no other array has its id
-                while len(self._boosts) > KEPT:
-                    self._boosts.popitem(last=False)
-        return base
+        _check_size(float(np.abs(boost).max(initial=0.0)))
+        return boost
 
-    def _view(
-        self, constants: bytes, base: NDArray[np.float32], plain: bool, request: Request, rows: NDArray[np.int64]
-    ) -> View:
-        """The prepared view for a base: kept, but for a filter or boost that comes with few queries."""
-        if not plain and len(rows) >= MANY:
-            constants += hashlib.blake2b(base.tobytes()).digest()
-            plain = True
-        with self._lock:
-            view = self._views.pop(constants, None)
-            if view is not None and constants in self._borrowed and len(rows) >= MANY:
-                view = None
-            if view is None:
-                own = base if plain else self._base(constants)
-                if self._views and len(rows) < MANY:  # any layout serves: a new one takes as long as many queries
-                    layout = next(reversed(self._views.values())).layout
-                    self._borrowed.add(constants)
-                else:
-                    layout = Layout(self._prepared, own, np.median(request.measures[rows, :2], axis=0), self._ranks)
-                    self._borrowed.discard(constants)
-                view = View(layout, own, self.memory // 4)
-            self._views[constants] = view
-            while len(self._views) > 1 and self.nbytes > self.memory:
-                self._borrowed.discard(self._views.popitem(last=False)[0])
-        return view if plain else View(view.layout, base, self.memory // 4)
+    def _allowed(self, allowed: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+        if allowed is None:
+            return EVERYTHING
+        if np.shape(allowed) != (len(self),) or np.asarray(allowed).dtype != np.bool_:
+            raise ParameterError(f"allowed must hold True or False for each of {len(self)} explanations")
+        return allowed
 
-    def _through(self, request: Request, view: View, rows: NDArray[np.int64], threads: int | None) -> tuple[int, int]:
-        """Search the pool for some rows of a request. Returns blocks visited and explanations scored."""
-        counts: list[tuple[int, int]] = []
-        if view.layout.keys.paired:
-            if view.layout.by_norms.queries == 0:  # a few show how far queries go
-                counts.append(self._by_cells(request, view, rows[:CHUNK], threads))
-                rows = rows[CHUNK:]
-            often = _often(view.layout)
-            if often < math.inf:
-                starts = range(0, len(rows), CHUNK)
-                some = [self._by_sums(request, view, rows[k : k + CHUNK], often, threads) for k in starts]
-                counts += [found for _, found in some]
-                rows = np.concatenate([rows[:0], *(rest for rest, _ in some)])
-        if len(rows):
-            counts.append(self._by_cells(request, view, rows, threads))
-        return _total(counts)
+    def _check_rows(self, name: str, rows: Candidates, count: int) -> None:
+        """Refuse lists of explanations that are not one per query, sorted and known."""
+        if len(rows.starts) != count or len(rows.stops) != count:
+            raise ParameterError(f"{name}: give a list of explanations for each of {count} queries")
+        if not kernels.rising(*rows, len(self)):
+            raise ParameterError(f"{name}: explanations of a query must rise and be numbers from 0 to {len(self) - 1}")
 
-    def _by_sums(
-        self, request: Request, view: View, rows: NDArray[np.int64], often: float, threads: int | None
-    ) -> tuple[NDArray[np.int64], tuple[int, int]]:
-        """Search for those of some rows whose parts have ceilings, and return the others."""
-        layout, share = view.layout, partial(_share, threads=threads)
-        slots = request.slots
-        with self._lock:
-            known = self._ceilings(layout)
-            if len(rows) > known.capacity:
-                return rows, (0, 0)
-            ready = known.find(request.queries, rows, slots, often, share)
-            ready &= request.measures[rows, 2] > 0
-            some, rest = rows[ready], rows[~ready]
-            if len(some) == 0:
-                return rest, (0, 0)
-            request.levels[some] = view.levels(request.measures, some)
-            pool, tables = view.pool(), known.tables()
-        batch = request.batch(some, NO_JOBS)
-        work = partial(sums.search_sums, pool, batch, request.best, view.tops, *tables, slots)
-        found = _total(share(work, len(some)))
-        with self._lock:
-            layout.by_ceilings.add(len(some), found[0])
-        return rest, found
+    def _checked(self, bonus: Bonus, count: int) -> Bonus:
+        types = (np.int64, np.int32, np.float32)
+        indptr, explanations, values = (
+            np.ascontiguousarray(part, kind) for part, kind in zip(bonus, types, strict=True)
+        )
+        ends = indptr.shape == (count + 1,) and indptr[0] == 0 and indptr[-1] == len(explanations)
+        if not ends or (np.diff(indptr) < 0).any():
+            raise ParameterError(f"bonus: indptr must rise from 0 to {len(explanations)} in {count + 1} steps")
+        self._check_rows("bonus", Candidates(indptr[:-1], indptr[1:], explanations), count)
+        if values.shape != explanations.shape or not (np.isfinite(values) & (values >= 0)).all():
+            raise ParameterError("bonus: give one finite value of at least 0 for each explanation")
+        _check_size(float(values.max(initial=0.0)))
+        return Bonus(indptr, explanations, values)
 
-    def _ceilings(self, layout: Layout) -> Ceilings:
-        if layout.ceilings is None:
-            layout.ceilings = Ceilings(layout, self.memory // 2)
-        return layout.ceilings
-
-    def _by_cells(self, request: Request, view: View, rows: NDArray[np.int64], threads: int | None) -> tuple[int, int]:
-        """Walk the blocks in the order of the bounds that norms give."""
-        cells, counts, order = view.cells_of(request.measures[rows])
-        rows, ends, done = rows[order], np.cumsum(counts), []
-        for first in range(0, len(cells), view.capacity):
-            part = slice(first, first + view.capacity)
-            some = rows[ends[first] - counts[first] : ends[part][-1]]
-            with self._lock:
-                request.levels[some] = view.levels(request.measures, some)
-                places = np.array(view.cells(cells[part], _for_cells(view, threads)), np.int64)
-                pool = view.pool()
-            batch = request.batch(some, jobs_of(places, counts[part]))
-            work = partial(topn.search, pool, batch, request.best)
-            done += _share(work, len(batch.jobs), len(some) / len(batch.jobs), threads)
-        found = _total(done)
-        with self._lock:
-            view.layout.by_norms.add(len(rows), found[0])
-        return found
-
-    def _among(
-        self,
-        queries: NDArray[np.float32],
-        n: int,
-        bonus: Bonus | None,
-        allowed: NDArray[np.bool_] | None,
-        boost: NDArray[np.float32] | None,
-        candidates: Candidates,
-        floors: NDArray[np.float32] | None,
-        threads: int | None,
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Rank only the candidates of each query, with few calls: one pair is asked for more often than many."""
-        keys, added = self._prepared, NO_BONUS if bonus is None else typed_bonus(bonus)
-        queries = np.ascontiguousarray(queries, np.float32)
-        fine = queries.ndim == 2 and queries.shape[1] == self.width and n >= 1 and floors is None
-        if fine:
-            checks = kernels.check_given(queries, keys.columns, *candidates, *added, len(self))
-            fine, alike, longest, largest = checks
-            fine = fine and longest * keys.longest <= LARGEST and largest <= LARGEST
-        if not fine:  # this says what is wrong
-            request = self._request(queries, n, bonus, floors)
-            check_rows(candidates, len(request.queries), len(self), "candidates")
-            alike = request.alike
-        shape = (len(queries), min(n, len(self)))
-        numbers, scores = np.empty(shape, np.int32), np.empty(shape, np.float32)
-        least = NO_FLOORS if floors is None else np.ascontiguousarray(floors, np.float32)
-        for constants, rows in self._groups(queries, alike):
-            asked = (
-                keys.padded,
-                keys.shape,
-                self._base(constants, allowed, boost),
-                self._ranks,
-                self._by_rank,
-                queries,
-            )
-            work = partial(topn.search_given, *asked, rows, least, *added, *candidates, scores, numbers)
-            _share(work, len(rows), threads=threads)
-        return filled_up(numbers, scores, n)
+    def _without(self, excluded: CSR, count: int) -> Bonus:
+        """Return what excludes explanations: a bonus of -inf."""
+        self._check_rows("excluded", Candidates(excluded.indptr[:-1], excluded.indptr[1:], excluded.indices), count)
+        values = np.full(len(excluded.indices), -np.inf, np.float32)
+        return Bonus(excluded.indptr, excluded.indices, values)
 
 
-def _total(counts: list[tuple[int, int]]) -> tuple[int, int]:
-    return sum(visited for visited, _ in counts), sum(scored for _, scored in counts)
+def _norms(rows: Floats) -> NDArray[np.float64]:
+    return np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
 
 
-def _often(layout: Layout) -> float:
-    """How often a part of queries has to be asked with before its ceilings are found: as often as they will have paid.
-
-    Finding them goes through all blocks once, with half of the columns. Infinity where queries go through few blocks
-    without them, or through nearly as many with them: their blocks are looked at one by one.
-    """
-    usual, other = layout.by_norms.mean, layout.by_ceilings
-    worth = usual > FAR and (other.queries < ENOUGH or usual > 3.0 * other.mean)
-    return 1.0 + len(layout.codes) / usual if worth else math.inf
+def _base_of(values: Floats, groups: Groups) -> Base:
+    starts = np.append(values, np.float32(-np.inf))[groups.explanations]
+    return Base(values, starts, starts.reshape(-1, BLOCK).max(1))
 
 
-def _for_cells(view: View, threads: int | None) -> Share:
-    """Threads that put blocks in order for the cells of a view."""
-    return partial(_share, each=len(view.layout.codes) / LIKE_A_CELL, threads=threads)
+def _no_bonus(count: int) -> Bonus:
+    return Bonus(np.zeros(count + 1, np.int64), np.empty(0, np.int32), NOTHING)
 
 
-def _share(
-    work: Callable[[int, int], Result], count: int, each: float = 1.0, threads: int | None = None
-) -> list[Result]:
-    """Do work(first, last) over pieces of 0..count in threads; the kernels release the interpreter.
+def _floors(floors: Floats | None, count: int) -> Floats:
+    if floors is None:
+        return np.full(count, -np.inf, np.float32)
+    floors = np.array(floors, np.float32)
+    if floors.shape != (count,) or np.isnan(floors).any():
+        raise ParameterError(f"floors must hold one number for each of {count} queries")
+    return floors
 
-    `each` says how many queries take as long.
-    """
-    if threads == 1 or count * each < 2 * PIECE:
-        return [work(0, count)]
+
+def _check_size(largest: float) -> None:
+    """Refuse parts of scores that could make float32 overflow."""
+    if not largest <= LARGEST:
+        raise ParameterError(f"scores can reach {largest:.1e}, beyond {LARGEST:.0e}: scale queries or keys down")
+
+
+def _filled_up(lists: Lists, n: int) -> Answer:
+    """Return lists with n columns, -1 and -inf in those that were missing."""
+    scores, numbers = lists
+    missing = ((0, 0), (0, n - numbers.shape[1]))
+    if missing[1][1] == 0:
+        return numbers, scores
+    return np.pad(numbers, missing, constant_values=-1), np.pad(scores, missing, constant_values=-np.inf)
+
+
+def _share(work: Callable[[int, int], Result], count: int, threads: int | None = None) -> list[Result]:
+    """Do work(first, last) over pieces of 0..count in threads; the kernels release the interpreter."""
     threads = threads or CORES
-    pieces = min(8 * threads, int(count * each) // PIECE, count)
-    if pieces < 2:
+    pieces = 1 if threads == 1 else max(1, min(8 * threads, count // TASK))
+    if pieces == 1:
         return [work(0, count)]
     cuts = np.linspace(0, count, pieces + 1).astype(int).tolist()
     return shared_thread_pool(threads).run([partial(work, first, last) for first, last in pairwise(cuts)])

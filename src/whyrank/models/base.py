@@ -25,8 +25,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.data.vocabulary import feed_ids
 from whyrank.errors import ArtifactError, DataError, NotFitted, ParameterError
 from whyrank.explain.options import ItemGoals, Options
-from whyrank.index.form import Block, Bonus, Floats, Numbers, Rows, bonus_of
-from whyrank.index.prepare import prepared
+from whyrank.index.form import Block, Bonus, Floats, Numbers, Rows, bonus_of, constant_and_split
 from whyrank.index.search import Search
 from whyrank.models import parameters
 from whyrank.version import __version__
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from whyrank.training import Run
     from whyrank.wording.templates import Templates
 
+TYPICAL = 64  # pairs whose queries show what a search will be asked
 Shape = tuple[int | None, ...]  # None where any size will do
 Cached = TypeVar("Cached")
 Other = TypeVar("Other", bound="Model")
@@ -243,12 +243,19 @@ class Model:
     # -- ranking, by number --------------------------------------------------------------------------------------------
 
     def search(self) -> Search:
-        """The prepared exact search over this model's keys."""
+        """The exact search over this model's keys."""
         self._check_fitted()
-        return self.cached("search", lambda: prepared(self, self.catalog_))
+
+        def made() -> Search:
+            constant, split = constant_and_split(self.blocks())
+            sizes = len(self.catalog_.users), len(self.catalog_.items)
+            typical = self.queries(*(np.linspace(0, size - 1, min(TYPICAL, *sizes)).astype(np.int32) for size in sizes))
+            return Search(self.keys(), self.catalog_.ranks, constant=constant, split=split, typical=typical)
+
+        return self.cached("search", made)
 
     def item_search(self) -> Search:
-        """The prepared exact search over this model's items."""
+        """The exact search over this model's items."""
         self._check_fitted()
 
         def made() -> Search:
