@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
 from whyrank.index import _kernels as kernels
-from whyrank.index._kernels import Base, Batch, Groups, Keys, Lists
 from whyrank.index._grounded import Backed, grounded_lists
+from whyrank.index._kernels import Base, Batch, Groups, Keys, Lists
 from whyrank.index.bounds import UpperBounds
 from whyrank.index.form import Bonus, Candidates, Floats, Numbers, Rows
 from whyrank.simd import BLOCK, LANES
