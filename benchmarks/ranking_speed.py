@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from whyrank.index.prepare import prepared
 
 import whyrank as wr
 from whyrank.index.joint import PartBound, top_pairs
-from whyrank.index.prepare import prepared
 from whyrank.index.search import Search
 
 N = 10

@@ -25,8 +25,7 @@ from whyrank.explain.options import Options
 from whyrank.explain.reasons import reasons
 from whyrank.explain.result import explain
 from whyrank.index import _columns as columns
-from whyrank.index.form import Bonus, bonus_of
-from whyrank.index.request import Candidates
+from whyrank.index.form import Bonus, Candidates, bonus_of
 from whyrank.index.search import Search
 from whyrank.models import POP, Model, base
 from whyrank.models._evidence import Strength, evidence_at, evidence_of_sides, merged_evidence

@@ -79,7 +79,7 @@ class Search:
         rows[:, :columns] = keys[:, :columns]
         self._keys = Keys(rows, ranks, by_rank, columns, columns if split is None else split)
         self._longest = float(_norms(rows).max(initial=0.0))
-        self._cache: OrderedDict[tuple[str, bytes], Floats | Base] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, bytes], object] = OrderedDict()
         self._prepared: tuple[Groups, UpperBounds] | None = None
         self._lock = threading.RLock()
 
@@ -161,10 +161,8 @@ class Search:
     ) -> Answer:
         """Make lists of `n` of what is backed about the item of each query."""
         batch, alike = self._batch(queries, n, bonus)
-        lists, asked = (
-            Lists(*(np.empty((len(items), n), kind) for kind in (np.float32, np.int32))),
-            (items, self._boost(boost)),
-        )
+        lists = Lists(np.empty((len(items), n), np.float32), np.empty((len(items), n), np.int32))
+        asked = (items, self._boost(boost))
         for constants, rows in self._by_constants(batch, alike):
             work = partial(
                 grounded_lists, self._keys, self._values(constants), batch._replace(rows=rows), asked, rules, lists
@@ -289,18 +287,20 @@ class Search:
         """Return what scores begin from, filtered and boosted, in the order of groups."""
         if allowed is None and boost is None:
             return self._cached(("base", constants), lambda: _base_of(self._values(constants), groups))
-        values, added, some = self._values(constants), self._boost(boost), self._allowed(allowed)
+        values: Floats = self._values(constants)
+        added, some = self._boost(boost), self._allowed(allowed)
         values = values + added if len(added) else values
         return _base_of(np.where(some, values, np.float32(-np.inf)) if len(some) else values, groups)
 
     def _cached(self, key: tuple[str, bytes], make: Callable[[], Result]) -> Result:
         """Make something for constants unless it was made of late."""
         with self._lock:
-            found = self._cache.pop(key, None)
-            self._cache[key] = found = make() if found is None else found
+            known = self._cache.pop(key, None)
+            found = make() if known is None else cast(Result, known)
+            self._cache[key] = found
             while len(self._cache) > CACHED:
                 self._cache.popitem(last=False)
-        return cast(Result, found)
+        return found
 
     def _boost(self, boost: Floats | None) -> Floats:
         if boost is None:

@@ -249,7 +249,8 @@ class Model:
         def made() -> Search:
             constant, split = constant_and_split(self.blocks())
             sizes = len(self.catalog_.users), len(self.catalog_.items)
-            typical = self.queries(*(np.linspace(0, size - 1, min(TYPICAL, *sizes)).astype(np.int32) for size in sizes))
+            users, items = (np.linspace(0, size - 1, min(TYPICAL, *sizes)).astype(np.int32) for size in sizes)
+            typical = self.queries(users, items)
             return Search(self.keys(), self.catalog_.ranks, constant=constant, split=split, typical=typical)
 
         return self.cached("search", made)

@@ -46,10 +46,10 @@ export const people = (value: number) => (value === 1 ? "1 person" : `${count(va
 export const signed = (value: number, digits = 2) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits);
 
 /** The rest of the evidence, for those who look at scores. */
-export function more({ evidence: { similar_items, user } }: Reason): string {
+export function more({ evidence: { similar_items, user_says } }: Reason): string {
   return [
     similar_items ? `Said ${times(similar_items)} about similar items` : "Not said about similar items",
-    user ? `${times(user)} by this user` : "never by this user",
+    user_says ? `${times(user_says)} by this user` : "never by this user",
   ].join(", ");
 }
 
