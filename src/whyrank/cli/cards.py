@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from whyrank.cli.app import safe
-from whyrank.explain.evidence import Evidence
 from whyrank.render import FittingTable
 
 if TYPE_CHECKING:
@@ -45,6 +44,8 @@ def _wrapped(text: str, first: str, rest: str) -> list[str]:
 
 def score_table(title: str, reasons: list[Reason], options: Options | None = None) -> FittingTable:
     """Reasons with the parts of their scores and their evidence; what options add to scores is a part, too."""
+    from whyrank.explain.evidence import Evidence
+
     parts = list(reasons[0].parts) if reasons else []
     rest = "boost" if options is not None and (options.boosts or options.specificity) else "evidence"
     names = [{"bonus": rest, "popularity": "popular"}.get(part, part) for part in parts]

@@ -114,7 +114,7 @@ def columns_of(path: Path) -> list[str]:
     try:
         form, _ = form_of(path)
         if form == "parquet":
-            return list(pl.read_parquet_schema(path))
+            return list(pl.scan_parquet(path, glob=False).collect_schema())
         if form == "jsonl":
             return pl.read_ndjson(path, n_rows=1).columns
         return pl.read_csv(path, separator="\t" if form == "tsv" else ",", n_rows=1, infer_schema=False).columns
@@ -148,7 +148,7 @@ def write_table(frame: pl.DataFrame, path: str | Path) -> Path:
 
 def _read_parquet(path: Path, mapping: Mapping[str, str | int], most: float) -> pl.DataFrame:
     try:
-        names = pl.read_parquet_schema(path)
+        names = pl.scan_parquet(path, glob=False).collect_schema()
         sources = {name: source for name, source in mapping.items() if source in names}
         table = read_parquet(path, [str(source) for source in sources.values()], most)
     except UNREADABLE as error:

@@ -71,7 +71,7 @@ class Lists(NamedTuple):
     numbers: Numbers
 
 
-class Side(NamedTuple):
+class PartBounds(NamedTuple):
     """Upper bounds of users' or of items' parts of queries."""
 
     slot_of: Numbers  # by user or item number; -1: none
@@ -297,7 +297,7 @@ def highest_bounds(norms: Floats, margins: Floats, tops: Floats, group_norms: Fl
 
 @kernel
 def look_up(
-    side: Side, numbers: Numbers, queries: Floats, rows: Longs, column: int, often: float, count: int, slots: Numbers
+    side: PartBounds, numbers: Numbers, queries: Floats, rows: Longs, column: int, often: float, count: int, slots: Numbers
 ) -> int:
     """Write the slot of each row's part, which begins at a column; parts that came `often` get the next slots.
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from whyrank.index import _kernels as kernels
-from whyrank.index._kernels import Batch, Groups, Keys, Side
+from whyrank.index._kernels import Batch, Groups, Keys, PartBounds
 from whyrank.index.form import Floats, Numbers
 
 PIECE = 8192  # queries that are looked up at once
@@ -96,15 +96,15 @@ class UpperBounds:
         finally:
             self._taken[part] = taken
 
-    def _new_side(self, part: int, room: int) -> Side:
+    def _new_side(self, part: int, room: int) -> PartBounds:
         """Make a side without parts. Memory that is not written to is not taken from the system."""
         width = self._keys.columns - self._keys.split if part else self._keys.split
         nobody = np.empty(0, np.int32)
         tables = (np.empty((room, columns), np.float32) for columns in (width, len(self._groups.leaders)))
-        return Side(nobody, nobody, *tables)
+        return PartBounds(nobody, nobody, *tables)
 
 
-def _with_numbers(side: Side, count: int) -> Side:
+def _with_numbers(side: PartBounds, count: int) -> PartBounds:
     """Make room for users or items by number."""
     more = count - len(side.slot_of)
     if more <= 0:

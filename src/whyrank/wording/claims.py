@@ -49,7 +49,7 @@ PLAIN = _words(
 PLAIN |= PEOPLE | YOU | MENTIONS
 
 
-class Counts(Protocol):
+class PeopleCounts(Protocol):
     """The evidence of a reason, as far as claims go by it."""
 
     @property
@@ -85,7 +85,7 @@ class Claimable(Protocol):
     @property
     def polarity(self) -> int: ...
     @property
-    def evidence(self) -> Counts: ...
+    def evidence(self) -> PeopleCounts: ...
     @property
     def quotes(self) -> Sequence[Mapping[str, object]]: ...
 
@@ -106,7 +106,7 @@ class Claim:
 def claims(reasons: Iterable[Claimable]) -> list[dict[str, object]]:
     """What may be claimed: a compact list for a prompt, which JSON can hold.
 
-    Counts have the names and the meaning that they have in the evidence.
+    PeopleCounts have the names and the meaning that they have in the evidence.
 
     Args:
         reasons: Reasons as `model.explain` returns them.

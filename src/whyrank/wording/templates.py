@@ -57,7 +57,7 @@ class Templates:
     sentences: Mapping[str, tuple[Template, ...]]
     additions: Mapping[str, Template]
     words: Words
-    _writers: WeakKeyDictionary[Catalog, Writer] = field(default_factory=WeakKeyDictionary)
+    _writers: WeakKeyDictionary[Catalog, SentenceWriter] = field(default_factory=WeakKeyDictionary)
 
     @classmethod
     def read(cls, path: str | Path | None) -> Templates:
@@ -107,13 +107,13 @@ class Templates:
         """For copies in other processes: without what is written again when it is needed."""
         return Templates.of, (dict(self.settings), DEFAULT)
 
-    def writer(self, catalog: Catalog) -> Writer:
+    def writer(self, catalog: Catalog) -> SentenceWriter:
         """Return what writes the sentences of a catalog, and remembers them."""
         known = self._writers.get(catalog)
-        return known if known is not None else self._writers.setdefault(catalog, Writer(self, catalog))
+        return known if known is not None else self._writers.setdefault(catalog, SentenceWriter(self, catalog))
 
 
-class Writer:
+class SentenceWriter:
     """Writes sentences about the explanations of a catalog; those that depend on the same counts are written once."""
 
     def __init__(self, templates: Templates, catalog: Catalog) -> None:
