@@ -370,7 +370,7 @@ def test_the_lists_behind_a_figure_are_paged_and_told_in_words(client: TestClien
 
 
 def test_a_key_may_do_what_its_scopes_say(world: World, url: str, tmp_path: Path) -> None:
-    names = {"asker": "ask", "logger": "ask,log", "boss": "administer", "all": ""}
+    names = {"asker": "ask", "logger": "ask,log", "boss": "administer", "prometheus": "metrics", "all": ""}
     lines = [f"{hashlib.sha256(name.encode()).hexdigest()} {name} {scopes}" for name, scopes in names.items()]
     (tmp_path / "keys").write_text("# keys\n" + "\n".join(lines))
     may = {
@@ -384,7 +384,7 @@ def test_a_key_may_do_what_its_scopes_say(world: World, url: str, tmp_path: Path
         ("GET", "/v1/users/x/export"): {"boss", "all"},
         ("DELETE", "/v1/users/x"): {"boss", "all"},
         ("GET", "/v1/studies"): {"boss", "all"},
-        ("GET", "/metrics"): {"boss", "all"},
+        ("GET", "/metrics"): {"prometheus", "all"},
     }
     bodies = {"/v1/explain": pair(world), "/v1/feedback": {"events": [{"event": "shown", "user": "u", "item": "i"}]}}
     shutil.copytree(world.folder / "pop", tmp_path / "pop")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import time
 from collections.abc import Mapping
 from functools import lru_cache, partial
@@ -37,6 +38,8 @@ HEADERS = [
 ]
 OF_API = [*HEADERS, (b"cache-control", b"no-store")]
 ALWAYS_OPEN = ("/healthz", "/readyz")
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+READS = ("GET", "HEAD", "OPTIONS")
 STORES = ("/v1/feedback", "/v1/studies", "/v1/take/", "/v1/experiments")
 GONE = 499  # as proxies count a client that went away before its answer
 
@@ -48,6 +51,8 @@ class Head(NamedTuple):
     authorization: bytes
     length: bytes
     is_json: bool
+    origin: bytes
+    fetch_site: bytes
 
 
 class Guard:
@@ -82,11 +87,14 @@ class Guard:
         try:
             if path == "":
                 await RedirectResponse(scope["path"] + "/")(scope, receive, sending)
+            elif CONTROL.search(path):
+                raise Problem("invalid-request", 400, "a path must not hold control characters")
             elif path in ALWAYS_OPEN:
                 await self.app(scope, receive, sending)
             else:
                 head = _head(scope)
                 self._check_host(head)
+                check_origin(scope["method"], head)
                 self._admit(scope, path, head)
                 body = None if scope["method"] in ("GET", "HEAD") else await self._whole(receive)
                 await self._run(scope, path, head.is_json, body, receive, sending)
@@ -195,7 +203,7 @@ class Guard:
 
 def _head(scope: Scope) -> Head:
     """Headers in one pass; of one that comes twice the last counts, but for hosts."""
-    hosts, authorization, length, kind = [], b"", b"0", b""
+    hosts, authorization, length, kind, origin, fetch_site = [], b"", b"0", b"", b"", b""
     for name, value in scope["headers"]:
         if name == b"host":
             hosts.append(value)
@@ -205,7 +213,23 @@ def _head(scope: Scope) -> Head:
             kind = value
         elif name == b"authorization":
             authorization = value
-    return Head(hosts, authorization, length, kind == b"application/json")
+        elif name == b"origin":
+            origin = value
+        elif name == b"sec-fetch-site":
+            fetch_site = value
+    return Head(hosts, authorization, length, kind == b"application/json", origin, fetch_site)
+
+
+def check_origin(method: str, head: Head) -> None:
+    """Raise a Problem for what another page asks a browser to send: a form needs nobody's leave to post."""
+    if method in READS:
+        return
+    if head.fetch_site:
+        own = head.fetch_site in (b"same-origin", b"none")
+    else:
+        own = not head.origin or head.origin.partition(b"://")[2].lower() in [host.lower() for host in head.hosts]
+    if not own:
+        raise Problem("other-origin", 403, "a page of another origin must not change anything here; ask from a server")
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

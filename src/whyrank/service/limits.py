@@ -42,6 +42,8 @@ def needed_scope(method: str, path: str) -> str:
     """What a key must be allowed for a request; whatever is not listed is for administrators."""
     if path in ASKING:
         return "ask"
+    if path == "/metrics":
+        return "metrics"
     if path == "/v1/feedback" and method == "POST":
         return "log"
     looks = any(path == each or path.startswith(each + "/") for each in LOOKING)

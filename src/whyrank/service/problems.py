@@ -44,6 +44,7 @@ TITLES = {
     "headers-too-large": "Headers too large",
     "too-slow": "Too slow",
     "unknown-host": "Unknown host",
+    "other-origin": "Asked by another page",
     "rate-limited": "Too many requests",
     "overloaded": "Overloaded",
     "store-failed": "Store failed",

@@ -17,7 +17,7 @@ from typing import Any
 from whyrank import artifacts
 from whyrank.errors import ParameterError
 
-SCOPES = ("ask", "log", "administer")
+SCOPES = ("ask", "log", "administer", "metrics")
 VARIABLE = "WHYRANK_SERVICE"
 KEYS_VARIABLE = "WHYRANK_API_KEYS"
 STORE = "sqlite:///whyrank.db"
