@@ -120,8 +120,8 @@ class Word(NamedTuple):
     unknown: bool = False  # neither a list nor a lexicon has it: with a capital it is probably a name
 
 
-class Tokens(NamedTuple):
-    """Tokens as the kernel takes them."""
+class CodedTokens(NamedTuple):
+    """CodedTokens as the kernel takes them."""
 
     bits: NDArray[np.int64]
     sense: NDArray[np.int8]
@@ -280,7 +280,7 @@ class English:
             value = guess if guess in (1, -1) else (judged if judged in (1, -1) else 1)
         return value * sign
 
-    def code_tokens(self, tokens: Sequence[str], ends: NDArray[np.int64]) -> Tokens:
+    def code_tokens(self, tokens: Sequence[str], ends: NDArray[np.int64]) -> CodedTokens:
         """Classes and senses of tokens, phrases joined, and the sentences between ends cut at their punctuation."""
         texts = [token.lower() for token in tokens]
         glue = np.zeros(len(texts), np.bool_)
@@ -295,7 +295,7 @@ class English:
         sense = np.where(glue, 0, np.array([word.polarity for word in words], np.int8)).astype(np.int8)
         capital = [token[0].isupper() and not (len(token) > 2 and token.isupper()) for token in tokens]
         bits |= np.where(capital, k.CAPITAL, 0)
-        return Tokens(bits, sense, np.union1d(ends, np.flatnonzero(bits & k.END) + 1), texts)
+        return CodedTokens(bits, sense, np.union1d(ends, np.flatnonzero(bits & k.END) + 1), texts)
 
 
 def comparative_stems(text: str) -> tuple[str, ...]:
