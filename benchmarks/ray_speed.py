@@ -3,10 +3,9 @@
     python benchmarks/ray_speed.py                # half of yelp's size
     python benchmarks/ray_speed.py --times 0.05   # a quick look
 
-Of BPER and PITF whole epochs, the best of some; of Profile the first stretch of a training (a quarter of an epoch and a
-look at validation). All by the wall clock: on a machine that does something else the figures mean nothing. The clusters
-are nodes on this machine: two of one core each, and one of two cores. They show what handing columns on costs, not how
-a network behaves.
+Whole epochs, the best of some, by the wall clock: on a machine that does something else the figures mean nothing. The
+clusters are nodes on this machine: two of one core each, and one of two cores. They show what handing columns on costs,
+not how a network behaves.
 """
 
 from __future__ import annotations
@@ -32,16 +31,13 @@ from training_scale import YELP
 from whyrank.data.triplets import Triplets
 from whyrank.lab.ray.dataset import Dataset
 from whyrank.lab.ray.fit import job_of, put_data
-from whyrank.lab.ray.fit_workers import FitWorkers
 from whyrank.lab.ray.peers import Address, Peers
-from whyrank.lab.ray.profile import ProfileJob, assemble
 from whyrank.lab.ray.session import Cluster, connect
 from whyrank.lab.ray.store import StateStore
 from whyrank.lab.ray.training import ClusterTrainer
 from whyrank.lab.simulate import simulate
-from whyrank.models import BPER, PITF, Model, Profile
+from whyrank.models import BPER, PITF
 from whyrank.models.factors import FactorModel
-from whyrank.models.parameters import values
 from whyrank.thread_pool import ThreadPool
 from whyrank.training import Run, Storage
 from whyrank.training.blocks import BlockSolver
@@ -49,7 +45,6 @@ from whyrank.training.blocks import BlockSolver
 SHARDS = 4
 ROUNDS = 6
 STORE = 500_000_000  # bytes of a node's object store
-STAGE = "reasons"
 
 
 def fastest(work: Callable[[int], object], rounds: int = ROUNDS) -> float:
@@ -62,36 +57,21 @@ def fastest(work: Callable[[int], object], rounds: int = ROUNDS) -> float:
     return min(times[2:])
 
 
-def here(model: Model, data: Triplets, threads: int) -> float:
-    """Seconds of an epoch in one process; of Profile, of the first stretch."""
-    if isinstance(model, FactorModel):
-        tables, passes = model.tables(data), model.passes(data)
-        with ThreadPool(threads) as pool:
-            return fastest(BlockSolver(Storage.started(tables, 0, 0.1), passes, model.settings(), pool).epoch)
-    assert isinstance(model, Profile)
-    trainer = model.trainer(STAGE, model.learning(data, None), None, Run(threads=threads))
-    begin = time.perf_counter()
-    trainer.epoch()
-    return time.perf_counter() - begin
+def here(model: FactorModel, data: Triplets, threads: int) -> float:
+    """Seconds of an epoch in one process."""
+    tables, passes = model.tables(data), model.passes(data)
+    with ThreadPool(threads) as pool:
+        return fastest(BlockSolver(Storage.started(tables, 0, 0.1), passes, model.settings(), pool).epoch)
 
 
-def there(cluster: Cluster, model: Model, data: Dataset) -> tuple[float, float]:
+def there(cluster: Cluster, model: FactorModel, data: Dataset) -> tuple[float, float]:
     """The same on a cluster; and the bytes that go from machine to machine."""
-    if isinstance(model, FactorModel):
-        trainer = ClusterTrainer(cluster, job_of(model, data), Run())
-        seconds = fastest(lambda number: trainer.epoch())
-        before = trainer.sent_bytes()
-        trainer.epoch()
-        moved = trainer.sent_bytes() - before
-        trainer.workers.dismiss()
-        return seconds, moved
-    workers = FitWorkers(cluster, None)
-    assemble(workers, ProfileJob(data, None, model.id, dict(values(model))))
-    workers.all("take_up", STAGE, None, None)
-    begin = time.perf_counter()
-    workers.all("epoch")
-    seconds, moved = time.perf_counter() - begin, sum(workers.all("sent_bytes"))
-    workers.dismiss()
+    trainer = ClusterTrainer(cluster, job_of(model, data), Run())
+    seconds = fastest(lambda number: trainer.epoch())
+    before = trainer.sent_bytes()
+    trainer.epoch()
+    moved = trainer.sent_bytes() - before
+    trainer.workers.dismiss()
     return seconds, moved
 
 
@@ -158,22 +138,21 @@ def resident() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def compare(model: Model, data: Triplets, cores: tuple[int, ...], parts: Dataset) -> None:
+def compare(model: FactorModel, data: Triplets, cores: tuple[int, ...], parts: Dataset) -> None:
     """A cluster beside one process with two threads, which is measured before and after it."""
     with nodes(*cores) as cluster:
         if len(cores) > 1 and isinstance(model, BPER):
             transports(cluster)
-        rounds = 2 if isinstance(model, FactorModel) else 1
         alone, before = here(model, data, 2), resident()
         seconds, moved = there(cluster, model, parts)
         after = resident()
-        alone = min(alone, here(model, data, 2)) if rounds > 1 else alone
-    done = len(data) if isinstance(model, FactorModel) else len(data) / 4
+        alone = min(alone, here(model, data, 2))
+    done = len(data)
     print(
         f"{model.id}, {len(cores)} node(s) of {cores[0]} core(s): {done / seconds / 1e6:.2f} M triplets/s, "
         f"one process with 2 threads {done / alone / 1e6:.2f}: {alone / seconds:.0%}; "
         f"{moved / done:.1f} bytes a triplet and epoch; driver {before:.0f} -> {after:.0f} MB; "
-        f"an epoch {seconds * len(data) / done:.3f} s",
+        f"an epoch {seconds:.3f} s",
         flush=True,
     )
 
@@ -181,12 +160,11 @@ def compare(model: Model, data: Triplets, cores: tuple[int, ...], parts: Dataset
 def main(times: float, models: list[str]) -> None:
     data = simulate("yelp", **{name: int(size * times) for name, size in YELP.items()}, seed=0)
     print(f"simulate yelp x {times}: {data!r}, {os.cpu_count()} cores", flush=True)
-    chosen = [each for each in (BPER(shards=SHARDS), PITF(shards=SHARDS), Profile()) if each.id in models]
+    chosen = [each for each in (BPER(shards=SHARDS), PITF(shards=SHARDS)) if each.id in models]
     with tempfile.TemporaryDirectory() as folder:
         parts = put_data(data, StateStore.at(Path(folder) / "store"))
         for model in chosen:
-            if isinstance(model, FactorModel):
-                print(f"{model.id}, 1 process, 1 thread: {len(data) / here(model, data, 1) / 1e6:.2f} M triplets/s")
+            print(f"{model.id}, 1 process, 1 thread: {len(data) / here(model, data, 1) / 1e6:.2f} M triplets/s")
             for cores in ((1, 1), (2,)):
                 compare(model, data, cores, parts)
 
@@ -194,6 +172,6 @@ def main(times: float, models: list[str]) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=float, default=0.5)
-    parser.add_argument("--models", default="bper,pitf,profile")
+    parser.add_argument("--models", default="bper,pitf")
     chosen = parser.parse_args()
     main(chosen.times, chosen.models.split(","))

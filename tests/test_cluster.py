@@ -1,11 +1,8 @@
-"""What the cluster's room does without a cluster: its store, the flagship from parts, and going on."""
+"""Test training on a cluster without a cluster: its store, learning from parts, going on."""
 
 from __future__ import annotations
 
 import errno
-import gc
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -36,7 +33,6 @@ from whyrank.lab.ray.shard_worker import ClusterState
 from whyrank.lab.ray.statements import mine_statement_files
 from whyrank.lab.ray.store import StateStore
 from whyrank.lab.ray.training import ClusterTrainer, owners_of
-from whyrank.lab.simulate import simulate
 from whyrank.mining import Mined, mine
 from whyrank.models import (
     BPER,
@@ -46,13 +42,10 @@ from whyrank.models import (
     CDJ,
     PITF,
     Model,
-    Profile,
-    ProfileJ,
     load,
 )
 from whyrank.models.parameters import values
 from whyrank.training import Epoch, Monitor, Run, Storage
-from whyrank.training.softmax import SoftmaxTraining
 from whyrank.version import __version__
 
 
@@ -178,99 +171,21 @@ class StopAfter(Monitor):
         return epoch.number >= self.epoch
 
 
-def test_a_monitor_stops_every_kind_of_training(
-    data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_monitor_stops_a_training_on_a_cluster_as_it_does_here(data: Triplets, tmp_path: Path) -> None:
     cluster = OneProcess()
-    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
     parts = put_data(data, StateStore.at(tmp_path / "store"))
-    flagship = {"factors": 4, "epochs": 4, "item_epochs": 5}
-    expected = {
-        "bper": {"loss": 2, "item_loss": 0},
-        "profile-j": {"loss": 5, "item_loss": 4},
-    }  # of two candidates one goes on, and again on all records
-    for model in (BPER(factors=4, epochs=5), ProfileJ(**flagship)):
-        here, there = StopAfter(2), StopAfter(2)
-        fitted = type(model)(**values(model)).fit(data, run=Run(monitors=(here,)))
-        made = fit(cluster, model, parts, tmp_path / "there", Run(monitors=(there,)))
-        assert here.seen == there.seen == expected[model.id]
-        assert model_arrays(made) == model_arrays(fitted.save(tmp_path / "here"))
+    here, there, model = StopAfter(2), StopAfter(2), BPER(factors=4, epochs=5)
+    fitted = BPER(factors=4, epochs=5).fit(data, run=Run(monitors=(here,)))
+    made = fit(cluster, model, parts, tmp_path / "there", Run(monitors=(there,)))
+    assert here.seen == there.seen == {"loss": 2, "item_loss": 0}
+    assert model_arrays(made) == model_arrays(fitted.save(tmp_path / "here"))
 
 
-def test_a_flagship_that_a_monitor_stopped_goes_on_to_the_same_bits(data: Triplets, tmp_path: Path) -> None:
-    settings = {"factors": 4, "epochs": 3, "item_epochs": 3}
-    whole, checkpoint = ProfileJ(**settings).fit(data), tmp_path / "checkpoint"
-    stopped = StopAfter(1)
-    ProfileJ(**settings).fit(data, run=Run(monitors=(stopped,), checkpoint=checkpoint))
-    assert stopped.seen == {"loss": 3, "item_loss": 2}
-    resumed = ProfileJ(**settings).fit(data, run=Run(checkpoint=checkpoint, resume=True))
-    for name in ProfileJ.fitted:
-        assert np.array_equal(getattr(resumed, f"{name}_"), getattr(whole, f"{name}_")), name
-
-
-def test_the_tables_of_a_candidate_that_lost_are_let_go_of(data: Triplets) -> None:
-    alive = []
-
-    class Count(Monitor):
-        def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
-            gc.collect()
-            alive.append(sum(type(each) is SoftmaxTraining for each in gc.get_objects()))
-            return False
-
-    gc.collect()
-    before = sum(type(each) is SoftmaxTraining for each in gc.get_objects())
-    Profile(factors=4, epochs=3).fit(data, run=Run(monitors=(Count(),)))
-    assert {count - before for count in alive} == {1}
-
-
-FLAGSHIP = {"factors": 4, "epochs": 2, "item_epochs": 2}
-
-
-# Summed whole, and by a sample; raced over all records, and over a quarter, so that only the winner ends its epoch.
-@pytest.mark.parametrize(("pool", "raced"), [(120, 4000), (700, 4000), (700, 1)])
-def test_the_flagship_learns_the_same_bits_from_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: int, raced: int
-) -> None:
-    data = simulate("small", users=200, items=80, explanations=pool, records=1500, triplets=2400, seed=0)
-    data = data.take(np.random.default_rng(1).permutation(data.records))  # records need not lie user by user
-    cluster, store, here, there, again = (
-        OneProcess(machines=3),
-        StateStore.at(tmp_path / "store"),
-        Losses(),
-        Losses(),
-        Losses(),
-    )
-    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
-    monkeypatch.setattr("whyrank.models.profile.COMPARED", raced)
-    monkeypatch.setattr("whyrank.training.softmax.FULL", 600)
-    for name, cap in (("ITEMS_SEEN", 5), ("SAID", 20)):
-        monkeypatch.setattr(f"whyrank.models.profile_records.{name}", cap)
-    mine = model_arrays(ProfileJ(**FLAGSHIP).fit(data, run=Run(monitors=(here,))).save(tmp_path / "here"))
-    parts = put_data(data, store)
-    assert model_arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "there", Run(monitors=(there,)))) == mine
-    assert there.losses == here.losses
-    assert (
-        len(list((tmp_path / "store" / "profile").glob("*.safetensors"))) == 5
-    )  # the end of every training, and what was learned
-    manifest = store.read_document("profile/manifest")  # as a killed driver would have left it
-    assert manifest is not None
-    start = (store.read_document("claim") or {})["start"]  # workers that are given up write under other names
-    assert all(stage["name"].endswith(f"-{start}") for stage in manifest["stages"].values())
-    reasons = len(here.losses) - sum(manifest["stages"].pop(name)["done"] for name in ("items", "items-again"))
-    store.write_document("profile/manifest", manifest)
-    resumed = Run(resume=True, monitors=(again,))
-    assert model_arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "again", resumed)) == mine
-    assert again.losses == here.losses[reasons:]
-    with pytest.raises(ArtifactError, match="other data or settings"):
-        fit(cluster, ProfileJ(**FLAGSHIP | {"factors": 5}), parts, tmp_path / "again", resumed)
-
-
-@pytest.mark.parametrize("model", [ProfileJ(**FLAGSHIP), BPER(factors=4, epochs=2)], ids=lambda m: m.id)
+@pytest.mark.parametrize("model", [BPERJ(factors=4, epochs=2), BPER(factors=4, epochs=2)], ids=lambda m: m.id)
 def test_a_split_folder_is_learned_from_as_it_is_here(
     data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Model
 ) -> None:
     cluster = OneProcess()
-    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
     monkeypatch.setattr("whyrank.lab.ray.session.connect", lambda address: nullcontext(cluster))
     monkeypatch.delattr("whyrank.artifacts.add_report")  # the curve comes with the model, in one step
     data.split(seed=1).write(tmp_path / "split")
@@ -290,14 +205,13 @@ def test_a_model_is_not_made_of_data_that_another_run_has_replaced(
 ) -> None:
     cluster, place = OneProcess(), StateStore.at(tmp_path / "store")
     other, save = replace(data, record_item=data.record_item[::-1].copy()), artifacts.save
-    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
 
     def late(*arguments: Any) -> Path:  # parts are read while the model is written
         put_data(other, place)
         return save(*arguments)
 
     monkeypatch.setattr(artifacts, "save", late)
-    for model in (BPER(factors=4, epochs=1, shards=1), Profile(factors=4, epochs=1)):
+    for model in (BPER(factors=4, epochs=1, shards=1), PITF(factors=4, epochs=1, shards=1)):
         with pytest.raises(ClusterError, match="another run has taken over"):
             fit(cluster, model, put_data(data, place), tmp_path / "there")
         assert not (tmp_path / "there").exists()
@@ -349,7 +263,7 @@ def fit_there(file: Path, output: Path, store: Path) -> object:
 
 def test_more_threads_than_a_machine_has_are_an_error_at_once(data: Triplets, tmp_path: Path) -> None:
     parts = put_data(data, StateStore.at(tmp_path / "store"))
-    for model in (ProfileJ(**FLAGSHIP), BPER(epochs=1)):
+    for model in (BPERJ(epochs=1), BPER(epochs=1)):
         cluster = OneProcess()
         with pytest.raises(ClusterError, match="3 threads of one machine are asked for"):
             fit(cluster, model, parts, tmp_path / "there", Run(threads=3))
@@ -606,16 +520,6 @@ def test_row_shards_go_to_machines_by_their_cores() -> None:
     assert owners_of(machines * 3, 1, 2).tolist() == [1, 4]
 
 
-def test_the_flagship_learns_from_everything_where_nothing_can_be_held_out(
-    tiny: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = OneProcess()
-    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
-    mine = model_arrays(ProfileJ(**FLAGSHIP).fit(tiny).save(tmp_path / "here"))
-    made = fit(cluster, ProfileJ(**FLAGSHIP), put_data(tiny, StateStore.at(tmp_path / "store")), tmp_path / "there")
-    assert model_arrays(made) == mine
-
-
 def test_ratings_outside_of_their_scale_are_unknown_in_parts_as_in_the_whole(
     data: Triplets, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -647,33 +551,17 @@ def test_a_part_without_records_does_not_lose_the_times(tmp_path: Path) -> None:
     assert all(has_times(there, number) for number in range(4))
 
 
-def test_a_named_scale_is_in_a_model_of_a_cluster(
-    tiny: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_named_scale_is_in_a_model_of_a_cluster(tiny: Triplets, tmp_path: Path) -> None:
     cluster, named = OneProcess(), Triplets.from_frame(tiny.frame(), rating_range=(0, 10))
-    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
-    mine = model_arrays(ProfileJ(**FLAGSHIP).fit(named).save(tmp_path / "here"))
-    made = fit(cluster, ProfileJ(**FLAGSHIP), put_data(named, StateStore.at(tmp_path / "store")), tmp_path / "there")
+    mine = model_arrays(BPERJ(factors=4, epochs=2).fit(named).save(tmp_path / "here"))
+    parts = put_data(named, StateStore.at(tmp_path / "store"))
+    made = fit(cluster, BPERJ(factors=4, epochs=2), parts, tmp_path / "there")
     assert model_arrays(made) == mine
     assert load(made).catalog_.rating_range == (0, 10)
 
 
-def test_the_flagship_learns_from_a_folder_that_nobody_reads_whole(
-    data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster, rows = OneProcess(), data.frame().sample(fraction=1, shuffle=True, seed=1)
-    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
-    (tmp_path / "files").mkdir()
-    for number in range(3):
-        part = rows[number::3]
-        (part.drop("text") if number == 2 else part).write_parquet(tmp_path / "files" / f"{number}.parquet")
-    mine = model_arrays(ProfileJ(**FLAGSHIP).fit(read(tmp_path / "files")).save(tmp_path / "here"))
-    parts = ingest(cluster, tmp_path / "files", StateStore.at(tmp_path / "store"), parts=3)
-    assert model_arrays(fit(cluster, ProfileJ(**FLAGSHIP), parts, tmp_path / "there")) == mine
-
-
 def test_ray_is_not_imported_before_it_is_used() -> None:
-    modules = ", ".join(f"whyrank.lab.ray.{name}" for name in ("fit", "statements", "profile", "explain", "ingest"))
+    modules = ", ".join(f"whyrank.lab.ray.{name}" for name in ("fit", "statements", "explain", "ingest"))
     code = f"import sys, {modules}; print('ray' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
@@ -686,37 +574,6 @@ def test_an_address_where_nobody_answers_is_an_error_at_once() -> None:
         connect("127.0.0.1:1"),
     ):
         pass
-
-
-class Stop(Monitor):
-    """Interrupts a given epoch, counted over all trainings, as Ctrl-C does."""
-
-    def __init__(self, after: int) -> None:
-        self.left = after
-
-    def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
-        self.left -= 1
-        if self.left == 0:
-            os.kill(os.getpid(), signal.SIGINT)
-        return False
-
-
-@pytest.mark.parametrize(("after", "raced"), [(1, 4000), (3, 4000), (5, 4000), (7, 4000), (9, 4000), (1, 1), (2, 1)])
-def test_an_interrupted_flagship_goes_on_to_the_same_bits(
-    data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, raced: int
-) -> None:
-    monkeypatch.setattr("whyrank.models.profile.COMPARED", raced)
-    settings = {"factors": 4, "epochs": 3, "item_epochs": 3}
-    told, rest = Losses(), Losses()
-    whole, checkpoint = ProfileJ(**settings).fit(data, run=Run(monitors=(told,))), tmp_path / "checkpoint"
-    with pytest.raises(KeyboardInterrupt):
-        ProfileJ(**settings).fit(data, run=Run(monitors=(Stop(after),), checkpoint=checkpoint))
-    resumed = ProfileJ(**settings).fit(data, run=Run(monitors=(rest,), checkpoint=checkpoint, resume=True))
-    for name in ProfileJ.fitted:
-        assert np.array_equal(getattr(resumed, f"{name}_"), getattr(whole, f"{name}_")), name
-    assert rest.losses == told.losses[after:]  # nothing is done twice
-    with pytest.raises(ArtifactError, match="other data or settings"):
-        Profile(factors=3).fit(data, run=Run(checkpoint=checkpoint, resume=True))
 
 
 def test_a_split_by_hash_depends_on_ids_alone(data: Triplets) -> None:
@@ -744,17 +601,6 @@ def test_statements_found_file_by_file_are_those_of_one_machine(tmp_path: Path) 
     assert there.frame().equals(here.frame())
     assert there.explanations.equals(here.explanations)
     assert (there.reviews, there.rejected, there.problems) == (here.reviews, here.rejected, here.problems)
-
-
-def test_candidates_of_the_item_are_learned_alike_on_several_machines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = simulate("small", users=120, items=30, explanations=60, records=900, triplets=1500, seed=0)
-    cluster, settings = OneProcess(machines=3), FLAGSHIP | {"candidates": "item-all"}
-    monkeypatch.setattr("whyrank.lab.ray.profile.here", lambda: cluster)
-    mine = model_arrays(ProfileJ(**settings).fit(data).save(tmp_path / "here"))
-    parts = put_data(data, StateStore.at(tmp_path / "store"))
-    assert model_arrays(fit(cluster, ProfileJ(**settings), parts, tmp_path / "there")) == mine
 
 
 def test_data_that_was_being_replaced_is_not_taken_for_whole(tiny: Triplets, data: Triplets, tmp_path: Path) -> None:

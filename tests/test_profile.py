@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import signal
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-from whyrank import COUNTS, SHARE, USERPOP, Model, Profile, Split, Triplets, compare, evaluate
+from whyrank import COUNTS, SHARE, USERPOP, Model, Profile, ProfileJ, Split, Triplets, compare, evaluate
+from whyrank.errors import ArtifactError
 from whyrank.lab.simulate import simulate
 from whyrank.models.counts import MANY, held_out
 from whyrank.models.profile_mixture import best_counts, counts_alone, mixture
-from whyrank.training import Run
+from whyrank.training import Epoch, Monitor, Run, Storage
+from whyrank.training.softmax import SoftmaxTraining
 
 SETTINGS = {"factors": 4, "epochs": 2}
 
@@ -165,3 +171,85 @@ def test_pairs_that_share_users_and_items_are_scored_with_the_bits_of_each_alone
         row = slice(bonus.indptr[at], bonus.indptr[at + 1])
         np.testing.assert_array_equal(bonus.explanations[row], one.explanations)
         np.testing.assert_array_equal(bonus.values[row], one.values)
+
+
+# -- stopped, interrupted, resumed ------------------------------------------------------------------------------------
+
+
+class Losses(Monitor):
+    """Remembers the loss of every epoch."""
+
+    def __init__(self) -> None:
+        self.losses: list[tuple[int, float]] = []
+
+    def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
+        self.losses.append((epoch.number, epoch.loss))
+        return False
+
+
+class StopAfter(Monitor):
+    """Wants no epoch after the given one, of any training; counts those of each curve."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch, self.seen = epoch, {"loss": 0, "item_loss": 0}
+
+    def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
+        self.seen[epoch.curve] += 1
+        return epoch.number >= self.epoch
+
+
+class Stop(Monitor):
+    """Interrupts a given epoch, counted over all trainings, as Ctrl-C does."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return False
+
+
+def test_a_flagship_that_a_monitor_stopped_goes_on_to_the_same_bits(data: Triplets, tmp_path: Path) -> None:
+    settings = {"factors": 4, "epochs": 3, "item_epochs": 3}
+    whole, checkpoint = ProfileJ(**settings).fit(data), tmp_path / "checkpoint"
+    stopped = StopAfter(1)
+    ProfileJ(**settings).fit(data, run=Run(monitors=(stopped,), checkpoint=checkpoint))
+    assert stopped.seen == {"loss": 3, "item_loss": 2}
+    resumed = ProfileJ(**settings).fit(data, run=Run(checkpoint=checkpoint, resume=True))
+    for name in ProfileJ.fitted:
+        assert np.array_equal(getattr(resumed, f"{name}_"), getattr(whole, f"{name}_")), name
+
+
+def test_the_tables_of_a_candidate_that_lost_are_let_go_of(data: Triplets) -> None:
+    alive = []
+
+    class Count(Monitor):
+        def on_epoch(self, epoch: Epoch, storage: Storage | None) -> bool:
+            gc.collect()
+            alive.append(sum(type(each) is SoftmaxTraining for each in gc.get_objects()))
+            return False
+
+    gc.collect()
+    before = sum(type(each) is SoftmaxTraining for each in gc.get_objects())
+    Profile(factors=4, epochs=3).fit(data, run=Run(monitors=(Count(),)))
+    assert {count - before for count in alive} == {1}
+
+
+@pytest.mark.parametrize(("after", "raced"), [(1, 4000), (3, 4000), (5, 4000), (7, 4000), (9, 4000), (1, 1), (2, 1)])
+def test_an_interrupted_flagship_goes_on_to_the_same_bits(
+    data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, raced: int
+) -> None:
+    monkeypatch.setattr("whyrank.models.profile.COMPARED", raced)
+    settings = {"factors": 4, "epochs": 3, "item_epochs": 3}
+    told, rest = Losses(), Losses()
+    whole, checkpoint = ProfileJ(**settings).fit(data, run=Run(monitors=(told,))), tmp_path / "checkpoint"
+    with pytest.raises(KeyboardInterrupt):
+        ProfileJ(**settings).fit(data, run=Run(monitors=(Stop(after),), checkpoint=checkpoint))
+    resumed = ProfileJ(**settings).fit(data, run=Run(monitors=(rest,), checkpoint=checkpoint, resume=True))
+    for name in ProfileJ.fitted:
+        assert np.array_equal(getattr(resumed, f"{name}_"), getattr(whole, f"{name}_")), name
+    assert rest.losses == told.losses[after:]  # nothing is done twice
+    with pytest.raises(ArtifactError, match="other data or settings"):
+        Profile(factors=3).fit(data, run=Run(checkpoint=checkpoint, resume=True))

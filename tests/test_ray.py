@@ -247,8 +247,9 @@ def test_a_node_removed_in_the_middle_of_an_epoch_changes_nothing(
 
 
 def test_what_cannot_be_trained_on_a_cluster_says_so(cluster: Cluster, dataset: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="leave out --ray"):
-        fit(cluster, POP(), dataset, tmp_path / "there")
+    for model in (POP(), ProfileJ()):
+        with pytest.raises(ParameterError, match="leave out --ray"):
+            fit(cluster, model, dataset, tmp_path / "there")
     with pytest.raises(TrainingError, match="lower learning_rate"):
         fit(cluster, BPER(**(QUICK | {"learning_rate": 90.0, "regularization": 0.0})), dataset, tmp_path / "there")
 
@@ -343,18 +344,7 @@ def test_a_grid_searched_on_the_cluster_finds_the_same_best(cluster: Cluster, sp
     )
 
 
-# -- flagship, mining --------------------------------------------------------------------------------------------------
-
-
-def test_the_flagship_learns_from_parts_and_goes_on_after_kills(
-    cluster: Cluster, data: Triplets, tmp_path: Path, fault: Callable[[str], Path]
-) -> None:
-    model = ProfileJ(factors=4, epochs=2, item_epochs=1)
-    here = facts(model.fit(data).save(tmp_path / "here"))
-    plans = [fault(f"kill-{name}") for name in ("epoch", "finish", "save")]
-    made = fit(cluster, model, Dataset.of(data, StateStore.at(tmp_path / "store"), 3), tmp_path / "there")
-    assert not any(plan.exists() for plan in plans)
-    assert facts(made) == here
+# -- mining ------------------------------------------------------------------------------------------------------------
 
 
 def test_mining_goes_on_when_a_worker_dies(cluster: Cluster, tmp_path: Path, fault: Callable[[str], Path]) -> None:

@@ -185,15 +185,10 @@ def fit_on_cluster(
     with sole_writer(output), connect(address) as cluster, progress(json) as bar:
         cluster.require_cpus(threads or 1)
         place = place.claimed()  # before data is written: an earlier run that still lives mixes nothing into it
-        validation = whole = None
         if is_parquet_folder(data):
             parts = ingest(cluster, data, place, max(PARTS, cluster.cpus), parse_columns(columns))
         elif is_split(data):
-            learned, held = model.parts_of(read_split(data, number))
-            parts = put_data(learned, place)
-            if held is not None and held.records:
-                validation = put_data(held, place.within("validation"))
-                whole = put_data(learned.joined(held), place.within("whole"))
+            parts = put_data(model.parts_of(read_split(data, number))[0], place)
         else:
             parts = put_data(read_data(data, columns, on_error, number), place)
         run = Run(threads=threads, monitors=(bar_monitor(bar, model.id), history), resume=resume)
@@ -201,7 +196,7 @@ def fit_on_cluster(
         def report() -> dict[str, object]:
             return {"training": history.rows} if history.rows else {}
 
-        fit(cluster, model, parts, output, run, validation=validation, whole=whole, report=report)
+        fit(cluster, model, parts, output, run, report=report)
         try:
             place.remove()
         except ClusterError as error:  # the model is written; what is there is another run's now

@@ -235,7 +235,6 @@ class Profile(EvidenceModel):
             batch=min(self.batch or min(max(512, records // MANY_STEPS), LARGEST), max(64, records // STEPS)),
             seed=self.seed,
             threads=run.threads,
-            team=run.team,
         )
 
     # -- scoring -------------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from whyrank.errors import ParameterError
 from whyrank.training.monitor import Monitor
-from whyrank.training.team import Team
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,6 @@ class Run:
     checkpoint: the file in which the state of the training is saved, so that it can be resumed.
     resume: go on from the checkpoint if there is one.
     checkpoint_seconds: how often the state is saved; it always is at the end and when interrupted.
-    team: the machines that share the steps of softmax training; None: this one has no others.
     """
 
     threads: int | None = None
@@ -27,7 +25,6 @@ class Run:
     checkpoint: Path | None = None
     resume: bool = False
     checkpoint_seconds: float = 30.0
-    team: Team | None = None
 
     def __post_init__(self) -> None:
         if self.threads is not None and self.threads < 1:

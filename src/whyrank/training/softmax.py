@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,6 @@ from whyrank.training import _profile as kernels
 from whyrank.training._item_softmax import item_softmax_step
 from whyrank.training.checkpoint import Arrays, part_of, set_arrays
 from whyrank.training.records import RecordLists, Source
-from whyrank.training.team import Team, share_of
 from whyrank.training.vectors import NO_FAR, AdamTable, EntryWords, Floats, Grouped, Ints, RowWork, Vectors, share_rows
 
 FULL = 3000  # pools up to this size are summed whole; larger ones by a weighted sample, one for every batch
@@ -58,7 +57,6 @@ class SoftmaxSettings:
     sample: int = 512  # of a large pool
     seed: int = 0
     threads: int | None = None
-    team: Team | None = None
 
 
 class SoftmaxBatch(NamedTuple):
@@ -214,55 +212,12 @@ class SoftmaxTraining:
         powers = np.exp(-self.theta[[1, 4], None] * self.log_share)
         turned = np.ascontiguousarray(sample.T)
         step = SoftmaxStep(batch, by_score.coefficients, x, dx, mass, sample, turned, offset, powers)
-        team, parts, columns = self.settings.team, _cuts(records), _cuts(len(drawn))
-        me, size = (team.me, team.size) if team else (0, 1)
-        tasks = [partial(self._part, h, step, *cut) for h, cut in enumerate(pairwise(share_of(parts, me, size)))]
-        results = np.array(self.threads.run(tasks)).reshape(-1, 7)
-        if team:
-            results = self._swap_parts(team, step, results, parts, columns)
-        result = np.sum(results, axis=0)
+        tasks = [partial(self._part, h, step, *cut) for h, cut in enumerate(pairwise(_cuts(records)))]
+        result = np.sum(self.threads.run(tasks), axis=0)
         dense = np.empty((len(drawn), self.width), np.float32), np.empty((len(drawn), 1), np.float32)
-        own = pairwise(share_of(columns, me, size))
-        self.threads.run([partial(_dense_gradient, mass, x, *cut, *dense) for cut in own])
-        if team:
-            _swap_rows(team, columns, dense)
+        self.threads.run([partial(_dense_gradient, mass, x, *cut, *dense) for cut in pairwise(_cuts(len(drawn)))])
         self._update(batch, by_score, x, dx, dense, result[1:], rate * min(1.0, self.steps / 30))
         return float(result[0])
-
-    def _swap_parts(
-        self, team: Team, step: SoftmaxStep, results: NDArray[np.float64], parts: list[int], columns: list[int]
-    ) -> NDArray[np.float64]:
-        """Give the others what this machine's records have come to, and take theirs; all results, part by part.
-
-        Of the masses each machine gets the columns whose gradients it adds up.
-        """
-        lists = step.batch.lists
-        places = lists.places
-        rows, across = ([_stretch(cuts, m, team.size) for m in range(team.size)] for cuts in (parts, columns))
-        shared = self.task.evidence and not self.full  # whether entries of profiles have gradients of their own
-
-        def pieces(machine: int, to: int) -> list[Floats]:
-            inside = rows[machine]
-            found = [step.x[inside], step.dx[inside], step.mass[inside, across[to]]]
-            entries = slice(places[2 * inside.start], places[2 * inside.stop])
-            if shared:
-                found.append(step.coefficients[entries])
-            if self.task.among_second:  # targets have gradients of their own, behind those of the entries
-                found.append(
-                    step.coefficients[len(lists.numbers) :][lists.indptr[inside.start] : lists.indptr[inside.stop]]
-                )
-            return found
-
-        own = results.view(np.float32).ravel()
-        sent = [np.concatenate([own, *(piece.ravel() for piece in pieces(team.me, m))]) for m in range(team.size)]
-        every: list[NDArray[np.float64]] = []
-        for machine, came in enumerate(team.swap(sent)):
-            count = 14 * (len(share_of(parts, machine, team.size)) - 1)
-            every.append(came[:count].copy().view(np.float64).reshape(-1, 7))
-            for piece in pieces(machine, team.me) if machine != team.me else ():
-                piece[...] = came[count : count + piece.size].reshape(piece.shape)
-                count += piece.size
-        return np.concatenate(every)
 
     def _by_score(self, lists: RecordLists, drawn: Ints) -> Grouped:
         """The gradient of keys: by scores of profiles' entries (filled in later), of targets, and of what was drawn."""
@@ -347,24 +302,6 @@ def _cuts(count: int) -> list[int]:
     """Where a fixed number of parts start, and the end: products of matrices depend on how they are cut."""
     parts = min(max(LEAST_PARTS, count // PART), MOST_PARTS)
     return [count * part // parts for part in range(parts + 1)]
-
-
-def _stretch(cuts: list[int], machine: int, machines: int) -> slice:
-    """The records (or columns) of a machine."""
-    own = share_of(cuts, machine, machines)
-    return slice(own[0], own[-1])
-
-
-def _swap_rows(team: Team, cuts: list[int], tables: Sequence[Floats]) -> None:
-    """Give the others the rows of tables that this machine has made, and take theirs."""
-    own = _stretch(cuts, team.me, team.size)
-    mine = np.concatenate([table[own].ravel() for table in tables])
-    for machine, came in enumerate(team.swap([mine] * team.size)):
-        first, inside = 0, _stretch(cuts, machine, team.size)
-        for table in tables if machine != team.me else ():
-            piece = table[inside]
-            piece[...] = came[first : first + piece.size].reshape(piece.shape)
-            first += piece.size
 
 
 def _dense_gradient(mass: Floats, x: Floats, first: int, end: int, dkeys: Floats, dbias: Floats) -> None:

@@ -13,14 +13,12 @@ from whyrank.data.triplets import Triplets
 from whyrank.errors import ClusterError, ParameterError
 from whyrank.lab.ray.dataset import Dataset
 from whyrank.lab.ray.export import factors_of, write_model
-from whyrank.lab.ray.profile import fit_profile
 from whyrank.lab.ray.session import Cluster
 from whyrank.lab.ray.shard_worker import FactorJob
 from whyrank.lab.ray.store import StateStore
 from whyrank.lab.ray.training import train
 from whyrank.models import Model, parameters
 from whyrank.models.factors import FactorModel
-from whyrank.models.profile import Profile
 from whyrank.training import Run
 from whyrank.training.passes import Pass
 from whyrank.training.shards import default_shards
@@ -37,25 +35,23 @@ def fit(
     output: Path,
     run: Run | None = None,
     *,
-    validation: Dataset | None = None,
-    whole: Dataset | None = None,
     report: Callable[[], Mapping[str, object]] | None = None,
 ) -> Path:
     """Fit a model and write its folder: the one that fitting and saving here would write.
 
-    `validation` has the numbers of `data`, as the parts of a split do, and `whole` is both, for models that learn from
-    both in the end. States are saved every `run.checkpoint_seconds`. `report` is asked after training for what
-    `Model.save` takes under this name.
+    States are saved every `run.checkpoint_seconds`. `report` is asked after training for what `Model.save` takes under
+    this name.
     """
     parameters.check(model)
+    if not isinstance(model, FactorModel) or model.solver != "blocks":
+        raise ParameterError(
+            f"{model.id} with these settings trains on one machine; leave out --ray, "
+            "or choose bper, pitf, cd or one of their joint forms (--model bper-j)"
+        )
     run = run or Run()
     cluster.require_cpus(run.threads or 1)
     data = replace(data, store=data.store.claimed())
     require_same(cluster, data.store)
-    if isinstance(model, Profile):
-        return fit_profile(cluster, model, data, output, run, validation, whole, report)
-    if not isinstance(model, FactorModel) or model.solver != "blocks":
-        raise ParameterError(f"{model.id} with these settings does not train in blocks; leave out --ray")
     state = train(cluster, job_of(model, data), run)
     learned = factors_of(model, data, state)
     return write_model(cluster, model, data, learned, output, data.store, report() if report else None)

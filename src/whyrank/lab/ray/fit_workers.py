@@ -75,10 +75,6 @@ class FitWorkers:
         """What a method gives, by worker."""
         return self.cluster.gather([self.cluster.call(handle, method, *arguments) for handle in self._handles])
 
-    def first(self, method: str, *arguments: object) -> Any:
-        """What a method of the first worker gives."""
-        return self.cluster.gather([self.cluster.call(self._handles[0], method, *arguments)])[0]
-
     def dismiss(self) -> None:
         """End all workers."""
         for handle in self._handles:

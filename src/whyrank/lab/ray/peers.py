@@ -193,24 +193,6 @@ class Peers:
             self._changed.notify_all()
 
 
-class PeersTeam:
-    """All machines of a run, as softmax training knows them (`training.team`)."""
-
-    def __init__(self, peers: Peers, size: int) -> None:
-        self.peers, self.me, self.size, self._swaps = peers, peers.me, size, 0
-
-    def swap(self, mine: Sequence[NDArray[np.float32]]) -> list[NDArray[np.float32]]:
-        self._swaps += 1
-        tag = (self._swaps, 0, 0, 0)
-        others = [machine for machine in range(self.size) if machine != self.me]
-        for machine in others:
-            self.peers.send(machine, tag, mine[machine].reshape(1, -1))
-        found = list(mine)
-        for machine in others:
-            found[machine] = self.peers.receive(machine, tag).ravel()
-        return found
-
-
 def _fill(source: socket.socket, place: memoryview, deadline: float | None = None) -> None:
     """Receive what a place has room for; until a deadline, however little comes at a time."""
     while place:
