@@ -114,10 +114,9 @@ class Uncounted:
 def large_log(folder: Path, lists: int, store_url: str | None) -> None:
     """Fill a store and read it."""
     from whyrank.online import events
-    from whyrank.online.exposure import Exposure, new_id
     from whyrank.online.log import Log
     from whyrank.online.store import Store
-    from whyrank.online.writer import Writer
+    from whyrank.online.writer import Exposure, Writer, new_id
 
     url = store_url or f"sqlite:///{folder}/large.db"
     store = Store(url).create()

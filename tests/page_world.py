@@ -10,8 +10,8 @@ import numpy as np
 
 from whyrank.online import ab, tables
 from whyrank.online.assignment import Experiment, parse_arms
-from whyrank.online.exposure import Exposure
 from whyrank.online.store import Store
+from whyrank.online.writer import Exposure
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [

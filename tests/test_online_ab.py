@@ -18,13 +18,12 @@ from whyrank.errors import ParameterError
 from whyrank.online import ab, events, tables, visits
 from whyrank.online.assignment import Arm, Experiment, parse_arms
 from whyrank.online.erasure import erase
-from whyrank.online.exposure import Exposure, new_id
 from whyrank.online.log import Log
 from whyrank.online.results import Results, results, trend, user_table
 from whyrank.online.statistics import Moments, adjusted_rates, check_ratio, compared, rate, widening
 from whyrank.online.store import Store
 from whyrank.online.visits import Followed, Visits
-from whyrank.online.writer import Writer
+from whyrank.online.writer import Exposure, Writer, new_id
 
 SLATE = '[{"i":"inn","e":"quiet","p":1.0}]'
 TWO = (Arm("a", "bper", 0.5), Arm("b", "pop", 0.5))

@@ -27,9 +27,9 @@ from whyrank.atomic import sole_writer
 from whyrank.data.catalog import Catalog
 from whyrank.online import ab, events
 from whyrank.online.assignment import Experiment, parse_arms
-from whyrank.online.exposure import Exposure
 from whyrank.online.log import Log
 from whyrank.online.store import Store
+from whyrank.online.writer import Exposure
 from whyrank.service import schemas, schemas_online
 from whyrank.service.settings import read_keys
 

@@ -11,13 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
-from test_online_log import Counted, exposure
+from test_online_log import Counted, exposure, put_durably
 from whyrank.errors import ParameterError
 from whyrank.online import ab, events
 from whyrank.online.assignment import Experiment, parse_arms
-from whyrank.online.erased import ErasedUsers
 from whyrank.online.erasure import erase, export, retain
 from whyrank.online.log import Log
 from whyrank.online.reading import latest
@@ -79,37 +77,11 @@ def test_workers_that_start_at_once_make_the_tables_once(url: str) -> None:
         each.close()
 
 
-def test_feedback_of_version_0_1_becomes_events_once(url: str) -> None:
-    """Six workers start at once on a database that version 0.1 made."""
-    engine = sa.create_engine(url)
-    with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE IF EXISTS whyrank_event, whyrank_schema, whyrank_feedback CASCADE")
-        connection.exec_driver_sql(
-            "CREATE TABLE whyrank_feedback (number SERIAL PRIMARY KEY, key TEXT UNIQUE, at TEXT NOT NULL, event TEXT"
-            ' NOT NULL, "user" TEXT NOT NULL, item TEXT NOT NULL, explanation TEXT, model TEXT, rank INTEGER)'
-        )
-        row = "'k1', '2026-01-02T03:04:05Z', 'clicked', 'old', 'inn', 'quiet', 'bper', 2"
-        columns = '(key, at, event, "user", item, explanation, model, rank)'
-        connection.exec_driver_sql(f"INSERT INTO whyrank_feedback {columns} VALUES ({row})")
-    engine.dispose()
-    stores = [Store(url) for _ in range(6)]
-    with ThreadPoolExecutor(6) as pool:
-        list(pool.map(Store.create, stores))
-    assert [each["time"] for each in export(stores[0], "old")["events"]] == [1767323045]
-    new = {"event": "clicked", "user": "old", "item": "inn"}
-    assert events.add(stores[0], [{**new, "key": "k1"}, {**new, "key": "k2"}]) == (1, 1)  # numbers go on
-    assert erase(stores[0], "old")["events"] == 2
-    for each in stores:
-        each.close()
-
-
 def test_exposures_are_written_once_and_read_as_tables(store: Store) -> None:
     counted, one = Counted(), exposure("pam", arm="a")
     writers = [Writer(store, counted) for _ in range(3)]
     for each in writers:
-        waiting = each.put([one, exposure("pam")], durable=True)
-        assert waiting is not None
-        waiting.result(60)
+        put_durably(each, one, exposure("pam"))
     for each in writers:
         each.close()
     events.add(store, [{"event": "clicked", "exposure": one.id, "position": 1}] * 2)
@@ -123,32 +95,17 @@ def test_exposures_are_written_once_and_read_as_tables(store: Store) -> None:
     assert retain(store, 1)["exposures"] == 0
 
 
-def test_exposures_of_schema_version_2_get_the_lengths_that_were_asked_for(store: Store) -> None:
-    one = exposure("pat")._replace(options='{"n":5}', asked=5)
-    two = exposure("pat")._replace(options='{"n":9,"reasons":2}', route="recommend", asked=2)
-    writer = Writer(store, Counted())
-    writer.put([one, two])
-    writer.close()
-    with store.writing() as connection:  # as version 2 was
-        connection.exec_driver_sql("ALTER TABLE whyrank_exposure DROP COLUMN asked")
-        connection.exec_driver_sql("ALTER TABLE whyrank_schema DROP COLUMN salt")
-        connection.exec_driver_sql("UPDATE whyrank_schema SET version = 2")
-    Store(store.url).create().close()
-    asked = dict(Log.read(store.url).exposures.select("exposure", "asked").rows())
-    assert (asked[one.id], asked[two.id]) == (5, 2)
-
-
 def test_an_erasure_waits_for_who_writes_and_stops_who_comes_later(store: Store) -> None:
-    late, erasures = exposure("pia"), ErasedUsers()
+    late, slow = exposure("pia"), Store(store.url)
     with ThreadPoolExecutor(1) as pool:
         with store.writing() as connection:
-            assert erasures.left(connection, [late]) == [late]
+            assert store.erased.since(connection, {(0, "pia")}) == set()
             erasing = pool.submit(erase, store, "pia")  # waits until this transaction ends
             connection.execute(exposures.insert(), [late._asdict()])
         assert erasing.result(60)["exposures"] == 1
-    writer = Writer(store, Counted())
-    writer.put([late])
-    writer.close()
+    with slow.writing() as connection:
+        assert slow.erased.since(connection, {(0, "pia")}) == {(0, "pia")}
+    slow.close()
     assert export(store, "pia")["exposures"] == []
 
 

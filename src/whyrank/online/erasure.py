@@ -38,6 +38,8 @@ def erase(store: Store, user: str) -> dict[str, int]:
         lists = connection.execute(exposures.delete().where(exposures.c.user == user)).rowcount
         renamed = cases.update().where(cases.c.user == user).values(user=tombstone())
         found = {"exposures": lists, "events": done, "study_cases": connection.execute(renamed).rowcount}
+    with store.reading() as connection:  # what this process shows from now on is newer
+        store.erased.read(connection)
     store.tidy()
     return found
 

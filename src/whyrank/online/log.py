@@ -90,7 +90,8 @@ class Log:
         """Read a log from a store or a folder.
 
         Args:
-            source: the URL of a store, or a folder with exposures and events as .parquet or .jsonl.
+            source: a store (the path of a SQLite file, or a URL), or a folder with exposures and
+                events as .parquet or .jsonl.
             since: only lists that were shown at this time (Unix seconds) or later.
             until: only lists that were shown, and events that happened, before this time.
             experiment: only lists of this experiment.
@@ -99,7 +100,7 @@ class Log:
             DataError: a file is missing or holds what it must not.
             ParameterError: the store cannot be used.
         """
-        if "://" in str(source):
+        if "://" in str(source) or Path(source).is_file():
             from whyrank.online.reading import read_store
             from whyrank.online.store import Store
 

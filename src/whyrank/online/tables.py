@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 
 import sqlalchemy as sa
 
 from whyrank.errors import ParameterError
 
-VERSION = 4
+VERSION = 5
 metadata = sa.MetaData()
 
 schema = sa.Table(
@@ -54,9 +53,8 @@ events = sa.Table(
 erased = sa.Table(
     "whyrank_erased",
     metadata,
-    sa.Column("number", sa.Integer, primary_key=True),  # rises, and is never used again: writers follow it
+    sa.Column("number", sa.Integer, primary_key=True),  # rises, and is never used again
     sa.Column("hash", sa.Text, nullable=False),  # of the user, with the salt of the store
-    sa.Column("mark", sa.Text, nullable=False),  # exposures with smaller ids must not be written any more
     sa.Column("time", sa.BigInteger, nullable=False),
     sqlite_autoincrement=True,
 )
@@ -144,8 +142,3 @@ def create_tables(connection: sa.Connection) -> None:
     metadata.create_all(connection)
     if found is None:
         connection.execute(schema.insert(), {"version": VERSION, "salt": secrets.token_hex(16)})
-
-
-def salted(hash_: str, salt: str) -> str:
-    """The hash of a user as one store has it."""
-    return hashlib.sha256(f"{salt}\0{hash_}".encode()).hexdigest()

@@ -19,9 +19,8 @@ from whyrank.explain.result import Explained
 from whyrank.online import ab
 from whyrank.online.assignment import NO_REASONS, Arm, Experiment
 from whyrank.online.erased import ErasedMeanwhile
-from whyrank.online.exposure import Exposure, new_id
 from whyrank.online.store import WAIT, Store
-from whyrank.online.writer import QueueFull, Writer
+from whyrank.online.writer import Exposure, QueueFull, Writer, new_id
 from whyrank.service.answers import Answer, pairs_of
 from whyrank.service.problems import Problem, forbidden, json_of, store_busy, store_failed
 from whyrank.service.schemas import options_of
