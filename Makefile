@@ -8,11 +8,13 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test lint page modules kernels system dist bench docs clean
+.PHONY: help demo check test test-all lint page modules kernels system dist bench docs clean
 
 help:
 	@echo "make demo   install the core and walk the whole way on simulated reviews (under two minutes)"
-	@echo "make test   install everything and run all checks and tests (about twelve minutes on two cores)"
+	@echo "make check  lint, types and the fast tests (under two minutes once installed)"
+	@echo "make test   install what the tests need, build the page, run lint, types and tests (seven minutes on two cores)"
+	@echo "make test-all  also tests of encoders, Ray, S3, PostgreSQL and other long ones (half an hour)"
 	@echo "make page   build the web page into the package (needs Node)"
 	@echo "make dist   build the wheel and the sdist, both with the page, and serve the wheel from a clean environment"
 	@echo "make docs   build the documentation into site/, without network"
@@ -22,11 +24,24 @@ help:
 demo: $(VENV)/.demo
 	$(BIN)/whyrank demo -o demo
 
+# Many tests wait for processes: one more than cores.
+PYTEST = $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+SYSTEM = chromium
+
+check: $(VENV)/.test
+	$(MAKE) -j 2 lint kernels
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m fast
+
 # What waits for the network or for one core is done side by side.
 test:
 	$(MAKE) -j 3 $(VENV)/.test system $(if $(NPM),modules)
 	$(MAKE) -j 3 lint kernels $(if $(NPM),page)
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder  # many tests wait for processes: one more than cores
+	$(PYTEST) -m "not slow"
+
+test-all:
+	$(MAKE) -j 3 $(VENV)/.all system $(if $(NPM),modules) SYSTEM="chromium postgresql"
+	$(MAKE) -j 3 lint kernels $(if $(NPM),page)
+	WHYRANK_TESTS=all $(PYTEST)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -49,17 +64,17 @@ kernels: $(VENV)/.test
 	$(BIN)/whyrank doctor --compile > /dev/null
 
 system:
-	scripts/system-packages
+	scripts/system-packages $(SYSTEM)
 
 dist: page $(VENV)/.test
 	rm -rf dist
 	$(BIN)/python -m hatchling build
 	scripts/try-wheel dist/*.whl
 
-docs: $(VENV)/.test
+docs: $(VENV)/.all
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-bench: $(VENV)/.test
+bench: $(VENV)/.all
 	$(BIN)/python benchmarks/run_all.py $(DATA)
 
 clean:
@@ -78,10 +93,15 @@ $(VENV)/.serve: $(BIN)/python pyproject.toml
 	$(BIN)/pip install --quiet -e '.[mine,serve]'
 	@touch $@ $(VENV)/.demo
 
-# torch first and pinned: a range may bring gigabytes of GPU libraries. Compiled on all cores afterwards, where pip takes
-# one, and without what is never imported here.
+# Compiled on all cores afterwards, where pip takes one.
 $(VENV)/.test: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m compileall -qq -j 0 -x '/(tests?|templates)/' $(VENV)/lib || true
+	@touch $@ $(VENV)/.demo $(VENV)/.serve
+
+# torch first and pinned: a range may bring gigabytes of GPU libraries.
+$(VENV)/.all: $(VENV)/.test
 	$(BIN)/pip install --quiet --no-compile -c constraints.txt torch
 	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e '.[all]'
-	$(BIN)/python -m compileall -qq -j 0 -x '/(tests?|transformers/models|moto|rllib|sympy)/' $(VENV)/lib || true  # a few templates are no Python
-	@touch $@ $(VENV)/.demo $(VENV)/.serve
+	$(BIN)/python -m compileall -qq -j 0 -x '/(tests?|transformers/models|moto|rllib|sympy)/' $(VENV)/lib || true
+	@touch $@

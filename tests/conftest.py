@@ -26,13 +26,20 @@ settings.register_profile(
 settings.load_profile("quick")
 
 
-# Begun first, the longest of them first of all, so that no process is left alone with one of them.
-SLOW = ("test_ray", "test_service_process", "test_page", "test_faults", "test_experiments", "test_cluster", "test_docs")
+# Modules that start processes, serve, or fit many models: begun first, the longest of them first of all, so that no
+# process is left alone with one of them, and left out by `make check`.
+LONG = ("test_ray", "test_service_process", "test_page", "test_faults", "test_experiments", "test_cluster", "test_docs")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    order = {name: place for place, name in enumerate(SLOW)}
-    items.sort(key=lambda item: order.get(item.path.stem, len(SLOW)))
+    """Order tests, and mark those that are `slow` (by what they need) and `fast` (all others of modules not LONG)."""
+    order = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(LONG)))
+    for item in items:
+        if "tiny_encoder" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")
+        if item.path.stem not in LONG and not item.get_closest_marker("slow"):
+            item.add_marker("fast")
 
 
 @pytest.fixture(scope="session")

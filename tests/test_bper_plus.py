@@ -421,6 +421,7 @@ def test_new_users_and_items_are_folded_in_and_nothing_learned_changes(fusion: s
 # -- texts -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_reads_texts_with_minilm(split: Split) -> None:
     needs_encoder()
     few = split.train.take(np.arange(40))

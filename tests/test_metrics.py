@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from needs import module
 from whyrank.data import CSR
 from whyrank.evaluation import beyond
 from whyrank.evaluation.metrics import per_list
@@ -59,10 +60,12 @@ ranked_lists = st.lists(st.permutations(list(range(20))), min_size=1, max_size=8
 truth = st.sets(st.integers(0, 19), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::Warning")  # ranx's own kernels warn while they compile
 @given(ranked_lists, st.data())
 def test_textbook_metrics_agree_with_ranx(ranked: list[list[int]], draw: st.DataObject) -> None:
-    from ranx import Qrels, Run, evaluate
+    ranx = module("ranx", "rare")
+    Qrels, Run, evaluate = ranx.Qrels, ranx.Run, ranx.evaluate
 
     sets = [draw.draw(truth) for _ in ranked]
     ours = per_list(lists(*[each[:10] for each in ranked]), relevant(sets))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from needs import module
 from one_process import OneProcess, model_arrays
 from whyrank.data import Triplets
 from whyrank.errors import ArtifactError
@@ -21,17 +21,12 @@ from whyrank.lab.ray.store import StateStore
 from whyrank.models import BPER, ProfileJ
 from whyrank.training import Epoch, Monitor, Run, Storage
 
-try:
-    import moto  # noqa: F401
-    import s3fs
-except ImportError:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip("moto or s3fs is missing: pip install 'whyrank[dev]'", allow_module_level=True)
+module("moto", "rare")
+s3fs = module("s3fs", "rare")
 
 NUMBERS = itertools.count(1)  # of buckets
 # botocore and aiohttp leave connections to the end of the process.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")]
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator
 from importlib import resources
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 
 import whyrank as wr
+from needs import need
 from page_world import ARGUMENTS, CHROMIUM, experiment_of_two_weeks
 from whyrank.lab.simulate import simulate_reviews
 from whyrank.models import model_class
@@ -34,15 +34,6 @@ VIEWS = (
 AXE = Path(__file__).parent.parent / "web" / "node_modules" / "axe-core" / "axe.min.js"
 
 
-def need(there: object, what: str) -> None:
-    """Skip without what these tests need, but never where everything has to be checked."""
-    if there:
-        return
-    if os.environ.get("CI") == "true":
-        pytest.fail(what)
-    pytest.skip(what, allow_module_level=True)
-
-
 def _playwright() -> Any:
     try:
         from playwright import sync_api
@@ -51,9 +42,10 @@ def _playwright() -> Any:
     return sync_api
 
 
-need(CHROMIUM.exists(), "Chromium is missing: apt-get install chromium")
-need((resources.files("whyrank.service") / "page" / "index.html").is_file(), "the page is not built: make page")
-need(_playwright(), "Playwright is missing: pip install playwright")
+need(CHROMIUM.exists(), "Chromium is missing: apt-get install chromium", always=True)
+PAGE = resources.files("whyrank.service") / "page" / "index.html"
+need(PAGE.is_file(), "the page is not built: make page", always=True)
+need(_playwright(), "Playwright is missing: pip install playwright", always=True)
 
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright  # noqa: E402
 

