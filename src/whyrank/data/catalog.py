@@ -22,6 +22,7 @@ COMPARED = 20  # items from which on they are compared
 SPOKEN_OF = 4  # people from whom on an item is compared with others
 STEADY = 10.0  # imaginary people at the average of all items
 DETAIL = 0.05  # of those who praise an aspect, how many must say something specific for it to be told
+LARGEST_WEIGHT = 100.0  # of the log of worth
 RELATIONS = ("user_explanations", "item_explanations", "user_items")
 
 
@@ -52,6 +53,7 @@ class Catalog:
     opposite_senses: pl.Series | None  # the sense that says the opposite, null where there is none
     people: People
     rating_range: Range | None = field(default=None, kw_only=True)  # the scale of ratings, where it was named
+    worth_weight: float = field(default=0.0, kw_only=True)  # of the log of a reason's worth in its score
 
     @classmethod
     def of(cls, train: Triplets, *, quotes: bool = True) -> Catalog:
@@ -207,6 +209,18 @@ class Catalog:
         return standing
 
     @made_once
+    def worth_added(self) -> NDArray[np.float32]:
+        """What worth adds to the score of each entry of item x explanation, -inf: never shown; empty: nothing."""
+        worth = self.people.worth
+        if not len(worth) or (not self.worth_weight and not (worth <= 0).any()):
+            return np.empty(0, np.float32)
+        with np.errstate(divide="ignore"):
+            added = np.float32(self.worth_weight) * np.log(worth) if self.worth_weight else np.zeros_like(worth)
+        added[np.isnan(worth)] = 0  # unknown: neither more nor less
+        added[worth <= 0] = -np.inf
+        return added
+
+    @made_once
     def ids_listed(self) -> list[str]:
         """The explanations' ids, quicker one by one than from a column."""
         return self.explanations.ids.to_list()
@@ -307,6 +321,7 @@ class Catalog:
                 *(people, self.item_explanations, added, item_explanations, len(users), found, len(self.explanations))
             ),
             rating_range=self.rating_range,
+            worth_weight=self.worth_weight,
         )
 
     def with_explanations(self, ids: list[str], texts: list[str]) -> Catalog:
@@ -400,6 +415,8 @@ class Catalog:
         }
         if self.rating_range is not None:
             arrays["rating_range"] = np.array(self.rating_range, np.float64)
+        if self.worth_weight:
+            arrays["worth_weight"] = np.array([self.worth_weight], np.float64)
         for name in RELATIONS:
             for part, array in getattr(self, name)._asdict().items():
                 arrays[f"{name}.{part}"] = array
@@ -452,6 +469,7 @@ class Catalog:
             popularity=checked_array(arrays, "popularity", np.int64, len(explanations)),
             mean_rating=checked_array(arrays, "mean_rating", np.float32, len(explanations)),
             rating_range=_scale(arrays),
+            worth_weight=_weight(arrays),
             aspects=aspects,
             aspect=aspect,
             polarity=_signs(pool["polarity"]) if "polarity" in pool.columns else None,
@@ -538,6 +556,16 @@ def _scale(arrays: Mapping[str, NDArray[np.generic]]) -> Range | None:
     if not -np.inf < low < high < np.inf:
         raise ValueError("rating_range is not a range")
     return low, high
+
+
+def _weight(arrays: Mapping[str, NDArray[np.generic]]) -> float:
+    """The weight of worth; 0 where none was chosen."""
+    if "worth_weight" not in arrays:
+        return 0.0
+    weight = float(checked_array(arrays, "worth_weight", np.float64, 1)[0])
+    if not 0 <= weight <= LARGEST_WEIGHT:
+        raise ValueError("worth_weight is out of range")
+    return weight
 
 
 def _places(popularity: NDArray[np.int64]) -> NDArray[np.int32]:

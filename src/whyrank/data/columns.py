@@ -52,6 +52,14 @@ def number_column(frame: pl.DataFrame, name: str) -> NDArray[np.float64]:
     return numbers.fill_null(np.nan).to_numpy()
 
 
+def worth_column(frame: pl.DataFrame) -> NDArray[np.float32]:
+    """Return the column `worth`, which is never negative; NaN where missing."""
+    numbers = number_column(frame, "worth").astype(np.float32)
+    bad = pl.Series(~(np.isnan(numbers) | (np.isfinite(numbers) & (numbers >= 0))))
+    _check_rows(frame["worth"], bad, "no worth", "numbers of at least 0")
+    return numbers
+
+
 def polarity_column(frame: pl.DataFrame) -> pl.Series:
     """The column `polarity` as signs: -1, 0 or 1, null where missing or empty."""
     series = frame["polarity"]

@@ -21,7 +21,7 @@ from whyrank.plugins import extra_folders, reader_of
 
 COLUMNS = (
     *("user", "item", "explanation", "text", "aspect", "polarity", "sense", "opposite"),
-    *("rating", "time", "sentence", "source", "copy_group"),
+    *("rating", "time", "sentence", "source", "worth", "copy_group"),
 )
 log = logging.getLogger("whyrank")
 
@@ -40,9 +40,9 @@ def read(
     """Read triplets from a data file, a folder of Parquet files, an EXTRA, mined or split folder (its training part).
 
     A file is CSV, TSV, JSON lines or Parquet, maybe compressed (.gz, .zst), with columns user, item, explanation and
-    optionally text, aspect, polarity, sense, opposite, rating, time, sentence, source, copy_group. Files of other
-    projects are recognized: RecBole's atomic files (.inter, with a column of type token_seq), StaR's dataset_vC.csv,
-    and MovieLens' tags.dat.
+    optionally text, aspect, polarity, sense, opposite, rating, time, sentence, source, worth, copy_group. Files of
+    other projects are recognized: RecBole's atomic files (.inter, with a column of type token_seq), StaR's
+    dataset_vC.csv, and MovieLens' tags.dat.
 
     Args:
         path: The file or folder.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +27,7 @@ UNKNOWN = 0  # the time of what has none
 TEXTS = {"text": pl.String, "source": pl.String, "user": pl.Int32, "time": pl.Int64}
 NEVER = np.iinfo(np.int64).min
 NO_LONGS = np.empty(0, np.int64)
+NO_WORTH = np.empty(0, np.float32)
 
 
 class Said(NamedTuple):
@@ -41,6 +42,7 @@ class Said(NamedTuple):
     time: Longs | None
     sentence: pl.Series | None
     source: pl.Series | None
+    worth: NDArray[np.float32] | None
 
     @classmethod
     def of(
@@ -59,6 +61,7 @@ class Said(NamedTuple):
             *numbers,
             *(aspect[explanation], sign[explanation], position[explanation]),
             *(time, triplets.sentences, triplets.sources),
+            worth=triplets.worth,
         )
 
 
@@ -70,7 +73,8 @@ class People:
     `opposing` (item x position) who says the opposite of a position and never the position itself. `item_aspects`
     counts who mentions an aspect of an item; `praising` and `blaming`, in the order of its entries, who has something
     good or bad to say about it. `user_aspects` counts the items of which a user mentions an aspect. `latest` is when an
-    explanation was last said about an item (empty: no times are known). The quotes of entry k are the rows
+    explanation was last said about an item (empty: no times are known), `worth` how much it is worth as a reason for
+    the item (NaN: unknown; empty: none is known): 0 is never shown. The quotes of entry k are the rows
     quote_starts[k] to quote_starts[k + 1] of `quotes`.
     """
 
@@ -84,6 +88,7 @@ class People:
     user_aspects: CSR
     quote_starts: Longs
     quotes: pl.DataFrame
+    worth: NDArray[np.float32]
 
     @classmethod
     def of(cls, said: Said, relation: CSR, opposites: CSR, users: int, aspects: int) -> People:
@@ -107,6 +112,7 @@ class People:
             user_aspects=_distinct(user, aspect, item, users, aspects, items),
             quote_starts=_starts(quotes["entry"].to_numpy(), len(relation.indices)),
             quotes=quotes.select(*TEXTS),
+            worth=_most_worth([entry], [said.worth], len(relation.indices)),
         )
 
     def grown(
@@ -150,6 +156,7 @@ class People:
             user_aspects=_added(self.user_aspects, new.user_aspects, users),
             quote_starts=_starts(quotes["entry"].to_numpy(), size),
             quotes=quotes.select(*TEXTS),
+            worth=_most_worth(moved, [each.worth if len(each.worth) else None for each in (self, new)], size),
         )
 
     @made_once
@@ -184,6 +191,8 @@ class People:
                 named |= {f"{name}.{part}": array for part, array in getattr(self, name)._asdict().items()}
         if len(self.quotes):
             named["quote_starts"] = self.quote_starts
+        if len(self.worth):
+            named["worth"] = self.worth
         return named
 
     @classmethod
@@ -220,6 +229,9 @@ class People:
                 raise ValueError(f"{name} counts less than nothing")
             return found
 
+        worth = checked_array(arrays, "worth", np.float32, entries) if "worth" in arrays else NO_WORTH
+        if (worth < 0).any() or np.isinf(worth).any():
+            raise ValueError("worth is not a column of numbers of at least 0")
         nobody, none_mixed = np.zeros(len(of_items.indices), np.int32), np.zeros(entries, np.int32)
         opposed = "opposing.indptr" in arrays
         return cls(
@@ -233,6 +245,7 @@ class People:
             user_aspects=by_users,
             quote_starts=starts,
             quotes=pl.DataFrame(schema=TEXTS) if quotes is None else quotes,
+            worth=worth,
         )
 
 
@@ -292,6 +305,19 @@ def latest_times(entry: Longs, time: Longs | None, entries: int) -> Longs:
         return NO_LONGS
     found = np.full(entries, NEVER, np.int64)
     np.maximum.at(found, entry, time)
+    return found
+
+
+def _most_worth(
+    entries: Sequence[Longs], worth: Sequence[NDArray[np.float32] | None], size: int
+) -> NDArray[np.float32]:
+    """The most that is known of each entry, NaN where nothing is; empty where no worth is known at all."""
+    if all(each is None for each in worth):
+        return NO_WORTH
+    found = np.full(size, np.nan, np.float32)
+    for entry, values in zip(entries, worth, strict=True):
+        if values is not None:
+            np.fmax.at(found, entry, values)
     return found
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.data.columns import number_column, polarity_column, record_column, seconds, text_column
+from whyrank.data.columns import number_column, polarity_column, record_column, seconds, text_column, worth_column
 from whyrank.data.csr import CSR
 from whyrank.data.ratings import ANY, Range, checked_range, on_scale
 from whyrank.data.tables import as_table
@@ -52,6 +52,7 @@ class Triplets:
     senses: pl.Series | None = None  # one per explanation: what it says about its aspect, null where unknown
     opposites: pl.Series | None = None  # one per explanation: the sense that says the opposite, null if there is none
     sources: pl.Series | None = None  # one per triplet: the review that the sentence is from, null where unknown
+    worth: NDArray[np.float32] | None = None  # one per triplet: of its reason for its item, NaN where unknown
     copy_group: pl.Series | None = None  # one per record: what records with copies of one text share, null where alone
     rating_range: Range | None = None  # the scale of ratings, where it was named; otherwise it is recognised from them
 
@@ -65,8 +66,9 @@ class Triplets:
         rating_range: Range | None = None,
     ) -> Triplets:
         """Intern a table of triplets: columns user, item, explanation; optional rating, time, text, aspect,
-        polarity (-1, 0 or 1), sense, opposite (the sense that says the opposite), sentence, source,
-        copy_group (records whose texts are copies of each other share one).
+        polarity (-1, 0 or 1), sense, opposite (the sense that says the opposite), sentence, source, worth (of an
+        explanation as a reason for an item: 0 is never shown), copy_group (records whose texts are copies of each other
+        share one).
 
         The table is one of polars, or what polars makes one of: columns by name, rows, a table of pandas or Arrow.
 
@@ -100,6 +102,7 @@ class Triplets:
             senses=_names(frame, "sense", explanations),
             opposites=_names(frame, "opposite", explanations),
             sources=text_column(frame, "source").gather(rows) if "source" in frame.columns else None,
+            worth=worth_column(frame)[rows] if "worth" in frame.columns else None,
             copy_group=_copy_groups(frame, rows[records.explanations.indptr[:-1]]),
             rating_range=rating_range,
         )
@@ -184,7 +187,8 @@ class Triplets:
 
     def take(self, records: NDArray[np.integer]) -> Triplets:
         """The given records, in the given order, under the same vocabularies."""
-        entries = None if self.sentences is None and self.sources is None else self._entries(records)
+        of_triplets = (self.sentences, self.sources, self.worth)
+        entries = None if all(each is None for each in of_triplets) else self._entries(records)
         return replace(
             self,
             record_user=self.record_user[records],
@@ -195,12 +199,13 @@ class Triplets:
             copy_group=None if self.copy_group is None else self.copy_group.gather(records),
             sentences=None if self.sentences is None or entries is None else self.sentences.gather(entries),
             sources=None if self.sources is None or entries is None else self.sources.gather(entries),
+            worth=None if self.worth is None else self.worth[entries],
         )
 
     def joined(self, other: Triplets) -> Triplets:
         """These records and those of `other`, which has the same vocabularies, by user and item.
 
-        What only one of them has (ratings, times, sentences, sources) is unknown for the records of the other.
+        What only one of them has (ratings, times, sentences, sources, worth) is unknown for the records of the other.
         """
         if not other.records:
             return self
@@ -220,6 +225,7 @@ class Triplets:
             copy_group=_after(self.copy_group, other.copy_group, *sizes),
             sentences=_after(self.sentences, other.sentences, len(self), len(other)),
             sources=_after(self.sources, other.sources, len(self), len(other)),
+            worth=_both(self.worth, other.worth, (len(self), len(other)), np.float32(np.nan)),
         )
         return whole.take(np.lexsort((whole.record_item, whole.record_user)))
 
@@ -232,7 +238,8 @@ class Triplets:
         sentences, sources = (
             None if column is None else column.filter(pl.Series(left)) for column in (self.sentences, self.sources)
         )
-        return replace(self.take(records), record_explanations=said, sentences=sentences, sources=sources)
+        worth = None if self.worth is None else self.worth[left]
+        return replace(self.take(records), record_explanations=said, sentences=sentences, sources=sources, worth=worth)
 
     def renumbered(self, like: Triplets) -> Triplets:
         """The same records under the vocabularies of `like`; what is unknown there is left out."""
@@ -258,6 +265,7 @@ class Triplets:
             opposites=like.opposites,
             sentences=None if left.sentences is None else left.sentences.gather(order),
             sources=None if left.sources is None else left.sources.gather(order),
+            worth=None if left.worth is None else left.worth[order],
         )
 
     def filtered(
@@ -308,6 +316,8 @@ class Triplets:
             columns["sentence"] = self.sentences
         if self.sources is not None:
             columns["source"] = self.sources
+        if self.worth is not None:
+            columns["worth"] = pl.Series(self.worth).fill_nan(None)
         if self.copy_group is not None:
             columns["copy_group"] = self.copy_group.gather(self.record_explanations.rows_of_entries())
         return pl.DataFrame(columns)
@@ -342,6 +352,8 @@ class Triplets:
         for name, values in (("senses", self.senses), ("opposites", self.opposites)):
             if values is not None:
                 hasher.update(name.encode() + Vocabulary(values.fill_null("")).digest().encode())
+        if self.worth is not None:
+            hasher.update(b"worth" + self.worth.tobytes())
         if self.copy_group is not None:
             hasher.update(b"copies" + Vocabulary(self.copy_group.fill_null("")).digest().encode())
         return hasher.hexdigest()

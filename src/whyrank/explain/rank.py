@@ -229,6 +229,7 @@ def _rules(catalog: Catalog, options: Options, allowed: NDArray[np.bool_] | None
         people.supporting,
         catalog.opposing,
         catalog.standing,
+        catalog.worth_added,
         float(options.backing),
         int(options.support),
         float(options.distinctive),
@@ -334,7 +335,8 @@ def grounded_candidates(
 ) -> Candidates:
     """What people say about each item, as far as it is allowed and backed."""
     said = catalog.item_explanations
-    if allowed is None and not options.backing and options.support <= 1 and options.distinctive >= 1:
+    every = allowed is None and not options.backing and options.support <= 1 and options.distinctive >= 1
+    if every and not len(catalog.worth_added):
         return Candidates.of_rows(said, items)
     return Candidates(*backed(items, *_rules(catalog, options, allowed)[:-4]))
 

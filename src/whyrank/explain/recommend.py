@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
+from whyrank.data.people import places as entries_of
 from whyrank.errors import ParameterError
 from whyrank.explain.goals import ChosenItems, choose_items
 from whyrank.explain.options import ItemGoals, Options
@@ -147,6 +148,7 @@ def top_items_and_reasons(model: ItemRanker, user: object, n: int, weight: float
     chosen = chosen_items(catalog, options)
     item_scores = (model.item_keys() @ item_queries(model, users, chosen)[0]).astype(np.float32)
     bounds = _bounds(model, users, options.mu) if boost is None else None
+    worth = worth_bounds(catalog) if options.grounded else None
 
     def with_user(items: Numbers) -> tuple[Numbers, Numbers]:
         return np.repeat(users, len(items)), items
@@ -164,6 +166,7 @@ def top_items_and_reasons(model: ItemRanker, user: object, n: int, weight: float
             weight=weight,
             excluded=seen_by(catalog.user_items, users, chosen).row(0),
             bounds=bounds,
+            extra=worth,
             bonus_of=lambda items: model.bonus(*with_user(items), wanted, **mu),  # noqa: B023 - used at once
             allowed=allowed,
             boost=boost,
@@ -175,7 +178,26 @@ def top_items_and_reasons(model: ItemRanker, user: object, n: int, weight: float
         wanted *= 4
     items, explanations = best.items[kept], best.explanations[kept]
     scores = _scores(model, *with_user(items), explanations, boost, options.mu)
+    scores += worth_of(catalog, items, explanations)[:, None] if options.grounded else 0
     return BestPairs(*with_user(items), Ranked(explanations[:, None], scores), best.scores[kept], item_scores[items])
+
+
+def worth_bounds(catalog: Catalog) -> Floats | None:
+    """What worth adds at most to the score of a reason of each item; None: nothing."""
+    added = catalog.worth_added
+    if not len(added):
+        return None
+    most = np.zeros(len(catalog.items), np.float32)
+    np.maximum.at(most, catalog.item_explanations.rows_of_entries(), added)
+    return most
+
+
+def worth_of(catalog: Catalog, items: Numbers, explanations: Numbers) -> Floats:
+    """What worth adds to the scores of reasons that may be shown."""
+    added = catalog.worth_added
+    if not len(added):
+        return np.zeros(len(items), np.float32)
+    return added[entries_of(catalog.item_explanations, items, explanations, len(catalog.explanations))]
 
 
 def _fit_to_show(catalog: Catalog, best: TopPairs, options: Options) -> NDArray[np.int64]:

@@ -16,32 +16,33 @@ def backed(
     supporting: NDArray[np.int32],
     opposing: NDArray[np.int32],
     standing: NDArray[np.float32],
+    worth: NDArray[np.float32],
     backing: float,
     support: int,
     distinctive: float,
     allowed: NDArray[np.bool_],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
     """For each item (-1: none) its explanations that are allowed (empty: all) and that enough people support.
 
     Enough are `support` people, and more than `backing` times those who say the opposite. What stands behind the share
-    `distinctive` of the items is left out.
+    `distinctive` of the items is left out, and so is what has a worth of -inf. The last array is the worth of each.
     """
     room = 0
     for item in items:
         if item >= 0:
             room += indptr[item + 1] - indptr[item]
     starts, stops = np.empty(len(items), np.int64), np.empty(len(items), np.int64)
-    found = np.empty(room, np.int32)
+    found = np.empty(room, np.int64)
     at = 0
     for row in range(len(items)):
         starts[row] = at
         if items[row] >= 0:
             at = backed_of(
-                items[row], indptr, indices, supporting, opposing, standing, backing, support, distinctive, allowed,
-                found, at,
+                items[row], indptr, indices, supporting, opposing, standing, worth, backing, support, distinctive,
+                allowed, found, at,
             )  # fmt: skip
         stops[row] = at
-    return starts, stops, found[:at]
+    return starts, stops, indices[found[:at]], worth[found[:at]] if len(worth) else worth
 
 
 @inlined
@@ -52,20 +53,23 @@ def backed_of(
     supporting: NDArray[np.int32],
     opposing: NDArray[np.int32],
     standing: NDArray[np.float32],
+    worth: NDArray[np.float32],
     backing: float,
     support: int,
     distinctive: float,
     allowed: NDArray[np.bool_],
-    found: NDArray[np.int32],
+    found: NDArray[np.int64],
     at: int,
 ) -> int:
-    """Write what is backed of one item to `found` from `at` on; returns where it ends."""
+    """Write the entries of one item that are backed to `found` from `at` on; return where they end."""
     for entry in range(indptr[item], indptr[item + 1]):
         e = indices[entry]
         if (len(allowed) and not allowed[e]) or standing[entry] > distinctive:
             continue
+        if len(worth) and worth[entry] == -np.inf:
+            continue
         if supporting[entry] >= support and supporting[entry] > backing * opposing[entry]:
-            found[at] = e
+            found[at] = entry
             at += 1
     return at
 

@@ -27,6 +27,7 @@ class Backed(NamedTuple):
     supporting: Numbers
     opposing: Numbers
     standing: Floats
+    worth: Floats  # what is added to scores, -inf: never shown; empty: nothing at all
     backing: float
     support: int
     distinctive: float
@@ -49,31 +50,33 @@ def grounded_lists(
     keys, ranks, by_rank, columns, _ = pool
     queries, rows, _, _, _, _, (bonus_indptr, bonus, added) = batch
     items, boost = asked
-    indptr, indices, supporting, opposing, standing, backing, support, distinctive, allowed = rules[:9]
-    groups, signs, per_aspect, consistent = rules[9:]
+    indptr, indices, supporting, opposing, standing, worth, backing, support, distinctive, allowed = rules[:10]
+    groups, signs, per_aspect, consistent = rules[10:]
     scores, numbers = lists
     n, room, width = scores.shape[1], 0, keys.shape[1]
     for place in range(first, last):
         item = items[rows[place]]
         room = max(room, indptr[item + 1] - indptr[item] if item >= 0 else 0)
-    found, entries, query = np.empty(room, np.int32), np.empty(room, np.uint64), np.zeros(width, np.float32)
+    found, entries, query = np.empty(room, np.int64), np.empty(room, np.uint64), np.zeros(width, np.float32)
     for place in range(first, last):
         row, known, taken = rows[place], 0, 0
         low, high, count = bonus_indptr[row], bonus_indptr[row + 1], 0
         if items[row] >= 0:
             count = backed_of(
-                items[row], indptr, indices, supporting, opposing, standing, backing, support, distinctive, allowed,
-                found, 0,
+                items[row], indptr, indices, supporting, opposing, standing, worth, backing, support, distinctive,
+                allowed, found, 0,
             )  # fmt: skip
         for j in range(columns):
             query[j] = queries[row, j]
         for at in range(count):
-            e = found[at]
+            e = indices[found[at]]
             start = values[e] + boost[e] if len(boost) else values[e]
             score = start + dot(query, 0, keys, e * width, width)
             place_of_bonus = find(bonus, low, high, e)
             if place_of_bonus >= 0:
                 score += added[place_of_bonus]
+            if len(worth):
+                score += worth[found[at]]
             entries[known] = entry_of(score, ranks[e])
             known += 1
         looked = min(FIRST * n, known)

@@ -238,7 +238,8 @@ def search(
 
 @kernel
 def search_among(
-    pool: Keys, base: tuple[Floats, Floats, NDArray[np.bool_]], batch: Batch, given: tuple[Longs, Longs, Numbers],
+    pool: Keys, base: tuple[Floats, Floats, NDArray[np.bool_]], batch: Batch,
+    given: tuple[Longs, Longs, Numbers, Floats],
     lists: Lists, first: int, last: int,
 ) -> None:  # fmt: skip
     """Fill the lists of the batch's rows first..last from the explanations given for each: a stretch of a list.
@@ -248,7 +249,7 @@ def search_among(
     keys, ranks, by_rank, columns, _ = pool
     queries, rows, _, _, floors, _, (indptr, bonus, added) = batch
     values, boost, allowed = base
-    starts, stops, explanations = given
+    starts, stops, explanations, extra = given
     width = keys.shape[1]
     heap, query = np.zeros(lists.scores.shape[1], np.uint64), np.zeros(width, np.float32)
     for place in range(first, last):
@@ -265,6 +266,8 @@ def search_among(
             found = find(bonus, low, high, e) if low < high else -1
             if found >= 0:
                 score += added[found]
+            if len(extra):
+                score += extra[at]
             if score >= floor:
                 offer(heap, entry_of(score, ranks[e]))
         empty_into(heap, by_rank, lists.scores, lists.numbers, row)

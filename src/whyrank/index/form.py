@@ -15,6 +15,7 @@ from whyrank.index._lookup import weighed_sides
 Numbers = NDArray[np.int32]
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
+NOTHING = np.empty(0, np.float32)
 
 
 class Bonus(NamedTuple):
@@ -34,6 +35,7 @@ class Candidates(NamedTuple):
     starts: Rows
     stops: Rows
     explanations: Numbers
+    added: Floats = NOTHING  # to their scores; empty: nothing
 
     @classmethod
     def of_rows(cls, relation: CSR, rows: NDArray[np.integer]) -> Candidates:

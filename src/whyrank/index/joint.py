@@ -40,14 +40,16 @@ def top_pairs(
     allowed: NDArray[np.bool_] | None = None,
     boost: Floats | None = None,
     candidates_of: Callable[[Numbers], Candidates] | None = None,
+    extra: Floats | None = None,
     threads: int | None = None,
 ) -> TopPairs:
     """The `n` pairs with the highest `item score + weight x explanation score`.
 
     `queries_of` gives the queries of the user with some items, `bonus_of` their bonuses. `bounds` says for every item
     what no explanation's score, bonus included, exceeds (see `PartBound`); without it, norms are used.
-    `candidates_of` leaves only some explanations of each item. Equal scores go to the lower item number, then to the
-    better explanation. Memory grows with n and not with items x pool.
+    `candidates_of` leaves only some explanations of each item, and may add to their scores, at most `extra` of each
+    item. Equal scores go to the lower item number, then to the better explanation. Memory grows with n and not with
+    items x pool.
     """
     item_scores = np.asarray(item_scores, np.float32)
     _check(item_scores, n, weight)
@@ -57,6 +59,8 @@ def top_pairs(
     items = np.flatnonzero(wanted).astype(np.int32)
     if bounds is None:
         bounds = _bounds(len(item_scores), items, queries_of, search, bonus_of, allowed, boost)
+    if extra is not None:
+        bounds = bounds + extra
     items = items[bounds[items] > -np.inf]
     own, most = item_scores[items].astype(np.float64), weight * bounds[items].astype(np.float64)
     reach = own + most + OFF * (np.abs(own) + np.abs(most))

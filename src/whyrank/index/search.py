@@ -322,7 +322,7 @@ class Search:
         """Refuse lists of explanations that are not one per query, sorted and known."""
         if len(rows.starts) != count or len(rows.stops) != count:
             raise ParameterError(f"{name}: give a list of explanations for each of {count} queries")
-        if not kernels.rising(*rows, len(self)):
+        if not kernels.rising(*rows[:3], len(self)):
             raise ParameterError(f"{name}: explanations of a query must rise and be numbers from 0 to {len(self) - 1}")
 
     def _checked(self, bonus: Bonus, count: int) -> Bonus:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,8 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.split import split_records
 from whyrank.data.triplets import Triplets
-from whyrank.explain.rank import rank
+from whyrank.explain.options import Options
+from whyrank.explain.rank import PLAIN, rank
 from whyrank.index.form import Block, Bonus, Floats, Numbers, Rows
 from whyrank.models._evidence import Strength, evidence_at, evidence_of_sides, merged_evidence, shared_evidence
 from whyrank.models.base import Model, Shape
@@ -25,6 +26,8 @@ from whyrank.training._metrics import hits
 Scales = NDArray[np.float64]
 MANY = 256  # pairs of a call, from which on what they share is made once
 SAMPLE = 2000  # validation records that decide between settings
+WORTH_WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0)
+SERVED = Options()
 LEAST = 0.02  # share of the records that has to be held out
 
 
@@ -47,12 +50,32 @@ def sampled(validation: Triplets, sample: int = SAMPLE) -> Triplets:
     return validation.take(np.sort(np.random.default_rng(0).permutation(validation.records)[:sample]))
 
 
-def quality(model: Model, part: Triplets, k: int = 10, among: CSR | None = None) -> float:
+def quality(model: Model, part: Triplets, k: int = 10, among: CSR | None = None, options: Options = PLAIN) -> float:
     """ndcg_paper@k on records; `among`: the candidates of every item."""
-    ranked = rank(model, part.record_user, part.record_item, k, among=among).numbers
+    ranked = rank(model, part.record_user, part.record_item, k, options, among=among).numbers
     gains = 1 / np.log2(np.arange(2, k + 2))
     found = hits(ranked, part.record_explanations.indptr, part.record_explanations.indices)
     return float((found @ gains[: ranked.shape[1]]).mean() / gains.sum())
+
+
+def best_worth_weight(parts: Sequence[tuple[Model, Triplets]]) -> float:
+    """Choose how much a reason's worth counts in lists that are shown; 0 unless that is worse.
+
+    Args:
+        parts: Models, each with records that it has not learned from.
+
+    Returns:
+        The weight of the log of worth by which the lists of these records are best.
+    """
+    scores = np.zeros(len(WORTH_WEIGHTS))
+    for model, check in parts:
+        catalog = model.catalog_
+        if len(catalog.people.worth):
+            for place, weight in enumerate(WORTH_WEIGHTS):
+                model.catalog_ = replace(catalog, worth_weight=weight)
+                scores[place] += quality(model, check, options=SERVED) * check.records
+            model.catalog_ = catalog
+    return WORTH_WEIGHTS[int(np.argmax(scores))]
 
 
 def shared(rows: Numbers) -> tuple[Numbers, NDArray[np.int64]]:

@@ -27,7 +27,7 @@ from whyrank.explain.evidence import similar_items
 from whyrank.index.form import Block, Floats, Numbers
 from whyrank.models._evidence import Strength
 from whyrank.models.base import Shape
-from whyrank.models.counts import MANY, EvidenceModel, held_out, quality, sampled, shared
+from whyrank.models.counts import MANY, EvidenceModel, best_worth_weight, held_out, quality, sampled, shared
 from whyrank.models.parameters import parameter, seed_parameter, values
 from whyrank.models.profile_mixture import ENOUGH, FOLDS, MIXTURES, best_counts, mixture
 from whyrank.models.profile_records import (
@@ -196,6 +196,13 @@ class Profile(EvidenceModel):
                 scores[place] += quality(view, check, among=among) * check.records
         self.learned_share_ = MIXTURES[int(np.argmax(scores))] * judged
         self.set_stage(stage, mixture(best_counts(whole, self.factors), learned, self.learned_share_))
+        if len(self.catalog_.people.worth):
+            views = []
+            for part, check, found_there in parts:
+                view = self._view(Catalog.of(part, quotes=False))
+                view.set_stage(stage, mixture(best_counts(part, self.factors), found_there, self.learned_share_))
+                views.append((view, check))
+            self.catalog_ = replace(self.catalog_, worth_weight=best_worth_weight(views))
 
     def _held_out_parts(
         self, learning: Learning, whole: Triplets, held_out: Arrays, found: Found, run: Run
@@ -216,11 +223,13 @@ class Profile(EvidenceModel):
 
     def chosen(self) -> str:
         user, item = self.learned_share_.tolist()
+        weight = self.catalog_.worth_weight
+        of_worth = f"; {weight:g} times the log of a reason's worth is added to its score" if weight else ""
         if user == item == 1:
-            return "uses all that it has learned, which is the best on held-out training records"
+            return f"uses all that it has learned, which is the best on held-out training records{of_worth}"
         if user == item == 0:
-            return "uses counts alone, which are the best on held-out training records"
-        return f"uses counts, and {user:.0%} of what it has learned of users and {item:.0%} of what of items"
+            return f"uses counts alone, which are the best on held-out training records{of_worth}"
+        return f"uses counts, and {user:.0%} of what it has learned of users and {item:.0%} of what of items{of_worth}"
 
     def set_stage(self, stage: str, learned: Arrays) -> None:
         """Take what a stage has learned."""
