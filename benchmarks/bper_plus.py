@@ -83,11 +83,9 @@ def chosen(make: Callable[..., Model], grid: list[dict[str, object]], split: Spl
 
 
 def both(split: Split, run: Run) -> dict[str, tuple[Callable[..., Model], dict[str, object]]]:
-    """BPER and BPER+ with the settings that are best on validation; BPER+ as it is, or after that very BPER."""
+    """BPER with the settings that are best on validation, and BPER+ as it is."""
     plain = chosen(BPER, BPER_GRID, split, run)
-    after = {name if name == "factors" else f"start_{name}": value for name, value in plain.items()}
-    plus = chosen(BPERPlus, [{}, {"start": "bper", "dimensions": 64} | after], split, run)
-    return {"BPER": (BPER, plain), "BPER+": (BPERPlus, plus)}
+    return {"BPER": (BPER, plain), "BPER+": (BPERPlus, {})}
 
 
 def quality(parts: list[Split], run: Run) -> None:
@@ -261,7 +259,7 @@ def _torch_epoch(model: BPERPlus, train: Triplets) -> float:
     """Seconds of the same epoch written with torch: dense layer by AdamW, tables by SparseAdam."""
     import torch
 
-    from whyrank.training.text_batches import TextBatches
+    from whyrank.training.text import TextBatches
 
     d, features = model.factors, torch.from_numpy(np.array(model.explanation_features_))
     sizes = {"user": len(train.users), "item": len(train.items), "by_user": len(features), "by_item": len(features)}
@@ -270,7 +268,7 @@ def _torch_epoch(model: BPERPlus, train: Triplets) -> float:
     dense = torch.optim.AdamW(layer.parameters(), lr=0.003)
     sparse = torch.optim.SparseAdam([weight for table in tables.values() for weight in table.parameters()], lr=0.003)
     begin = time.perf_counter()
-    for batch in TextBatches(train, 128, 0, popular=True).epoch(1):
+    for batch in TextBatches(train, 128, 0, True).epoch(1):
         text, loss = layer(features[batch.explanations]), torch.zeros(())
         numbers = torch.from_numpy(batch.explanations.astype(np.int64))
         for side, name in enumerate(("user", "item")):

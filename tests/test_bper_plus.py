@@ -25,7 +25,6 @@ from whyrank.models.bper import BPER
 from whyrank.models.bper_plus import BPERPlus
 from whyrank.training import Epoch, Monitor, Run, Storage
 from whyrank.training.text_features import Preparation
-from whyrank.training.text_held_out import HeldOutTrainer, parted
 
 
 @pytest.fixture(autouse=True)
@@ -185,68 +184,6 @@ def test_a_user_who_knows_the_whole_pool_is_no_trouble() -> None:
     frame = pl.DataFrame({"user": ["a", "a", "b"], "item": ["x", "y", "x"], "explanation": ["1", "2", "1"]})
     model = BPERPlus(features=np.eye(2), factors=2, epochs=2).fit(Triplets.from_frame(frame))
     assert np.isfinite(model.keys()).all()
-
-
-@pytest.mark.parametrize("fusion", ["multiply", "add"])
-def test_a_start_from_bper_ranks_as_bper_before_it_learns(fusion: str) -> None:
-    model = fitted(start="bper", fusion=fusion, text_learning_rate=1e-12, start_epochs=20)
-    train = planted()[0]
-    plain = BPER(factors=6, learning_rate=0.05, regularization=0.001, epochs=20)
-    plain.fit(parted(train, model.seed)[0]).partial_fit(train, 4)
-    users, items = np.arange(20, dtype=np.int32), np.arange(20, dtype=np.int32)
-    np.testing.assert_allclose(scores(model, users, items), scores(plain, users, items), atol=1e-5)
-
-
-def test_after_bper_the_text_layer_learns_from_records_that_bper_has_not_seen() -> None:
-    train = planted()[0]
-    seen, held = parted(train, 0)
-    assert (seen.records, held.records) == (train.records - held.records, round(0.1 * train.records))
-    model = fitted(start="bper", start_epochs=5, epochs=None)
-    assert np.abs(model.text_layer_).max() > 0.001
-    assert np.abs(model.text_shift_ - 1).max() > 0.001
-
-
-@pytest.mark.parametrize("fusion", ["multiply", "add"])
-def test_the_held_out_gradient_is_that_of_its_loss(fusion: str) -> None:
-    train, features, _ = planted()
-    held = parted(train, 0)[1]
-    settings = fitted(start="bper", fusion=fusion, start_epochs=1)._settings()
-    rng, taken = np.random.default_rng(0), {}
-    sizes = {"user_factors": len(train.users), "item_factors": len(train.items)}
-    sizes |= {"explanation_by_user": 40, "explanation_by_item": 40, "text_layer": 8, "text_shift": 1}
-    arrays = {name: rng.normal(size=(rows, 6)).astype(np.float32) for name, rows in sizes.items()}
-    arrays |= {f"bias_by_{side}": rng.normal(size=(40, 1)).astype(np.float32) for side in ("user", "item")}
-    trainer = HeldOutTrainer(held, features, arrays, settings, 0.3)
-    trainer._update = lambda name, rows, gradient, left: taken.update({name: gradient})
-    trainer._step(held, 1.0)
-    found = dict(taken)
-    for name, place in (("text_layer", (3, 2)), ("text_shift", (0, 4))):
-        losses = []
-        for step in (0.01, -0.02):
-            arrays[name][place] += np.float32(step)
-            losses.append(trainer._step(held, 1.0) / len(held))
-        arrays[name][place] += np.float32(0.01)
-        assert found[name][place] == pytest.approx((losses[0] - losses[1]) / 0.02, rel=0.02, abs=1e-3)
-
-
-def test_a_start_from_bper_resumes_to_the_same_bits(tmp_path: Path) -> None:
-    train, features, ids = planted()
-    settings = {"features": features, "feature_ids": ids, "factors": 6, "epochs": 3, "start": "bper", "start_epochs": 5}
-    path = tmp_path / "checkpoint"
-    whole = BPERPlus(**settings).fit(train)
-    BPERPlus(**settings).fit(train, run=Run(monitors=(Stop(1),), checkpoint=path))
-    resumed = BPERPlus(**settings).fit(train, run=Run(checkpoint=path, resume=True))
-    np.testing.assert_array_equal(resumed.keys(), whole.keys())
-
-
-def test_a_start_from_bper_leaves_the_encoder_alone(tiny_encoder: Path, tiny: Triplets) -> None:  # noqa: F811
-    with pytest.raises(ParameterError, match="another start"):
-        BPERPlus(encoder=str(tiny_encoder), start="bper", encoder_mode="finetune").fit(tiny)
-
-
-def test_a_start_from_bper_needs_a_fusion_that_can_leave_ids_alone() -> None:
-    with pytest.raises(ParameterError, match="'multiply' or 'add'"):
-        fitted(start="bper", fusion="gate")
 
 
 def test_the_papers_preset_trains_everything_by_one_constant_rate(tiny_encoder: Path, tiny: Triplets) -> None:  # noqa: F811

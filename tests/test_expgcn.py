@@ -13,7 +13,6 @@ from whyrank.errors import ArtifactError, ParameterError
 from whyrank.models.expgcn import ExpGCN
 from whyrank.thread_pool import ThreadPool
 from whyrank.training import Run
-from whyrank.training._graph import pairwise_gradients
 from whyrank.training.graph import GraphSettings, GraphTrainer
 from whyrank.training.monitor import Epoch, History, Monitor
 
@@ -53,16 +52,15 @@ def loss_of(tables: list[np.ndarray], train: Triplets, batch: np.ndarray, negati
     return total / negatives.size
 
 
-def test_gradients_agree_with_finite_differences(split: Split) -> None:
+def test_gradients_agree_with_finite_differences(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
     train, rng = split.train, np.random.default_rng(0)
     sizes = (len(train.users), len(train.explanations), len(train.items), len(train.explanations))
     tables = [rng.normal(0, 0.5, (size, 3)) for size in sizes]
     batch, negatives = rng.integers(0, len(train), 40), rng.integers(0, len(train.explanations), (40, 4))
-    singles = tuple(table.astype(np.float32) for table in tables)
-    slopes = tuple(np.zeros_like(table) for table in singles)
-    records = train.record_explanations
-    data = (train.user, train.item, train.explanation, records.rows_of_entries(), records.indptr)
-    loss = pairwise_gradients(batch, *data, negatives, singles, slopes)
+    settings = GraphSettings(3, 0, 0.01, 0.0, negatives=4, batch=40, epochs=1, seed=0)
+    trainer = GraphTrainer(train, settings, lambda tables: 0.0, ThreadPool(1))
+    monkeypatch.setattr(trainer, "convolved", lambda: tuple(table.astype(np.float32) for table in tables))
+    loss, slopes = trainer.gradients(batch, negatives.ravel())
     assert loss == pytest.approx(loss_of(tables, train, batch, negatives), rel=1e-5)
     rows = (train.user[batch[0]], train.explanation[batch[0]], train.item[batch[0]], negatives[0, 0])
     for table, slope, row in zip(tables, slopes, rows, strict=True):

@@ -22,8 +22,8 @@ from whyrank.training._negatives import Known, draw_negatives
 from whyrank.training._negatives import known_of as known_of_arrays
 from whyrank.training._pairwise import Rates, pairwise_task
 from whyrank.training._shards import rows_of_groups, shard_numbers, sort_into_blocks
-from whyrank.training._sigmoid import sigmoid_of_minus
 from whyrank.training._start import draw_one_per_run
+from whyrank.training._vectors import sigmoid_of_minus
 from whyrank.training.blocks import BlockSolver
 from whyrank.training.sequential import SequentialSolver
 

@@ -17,7 +17,16 @@ from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ArtifactError, MissingExtra, ParameterError
 from whyrank.text import Encoder, find_weights
 from whyrank.text.cache import VectorCache, encodings
-from whyrank.training._semantic import adamw_rows, pairwise_gradients, product, product_with_transposed
+from whyrank.training._descent import (
+    AdamMoments,
+    AdamStep,
+    Pairs,
+    Scored,
+    adam_rows,
+    bpr_gradients,
+    product,
+    product_with_transposed,
+)
 from whyrank.training.fusion import FUSIONS
 from whyrank.training.text_features import Preparation, borrowed, checked, in_order, nearest
 
@@ -285,9 +294,9 @@ def test_products_agree_with_numpy() -> None:
 def test_pairwise_gradients_are_those_of_the_papers_algorithm() -> None:
     rng = np.random.default_rng(3)
     p, o, b = (rng.normal(size=shape).astype(np.float32) for shape in ((2, 3), (4, 3), (4, 1)))
-    row, positive, negative = np.array([0, 1, 0]), np.array([0, 1, 2]), np.array([3, 2, -1])
-    grads = np.zeros_like(p), np.zeros_like(o), np.zeros_like(b)
-    loss = pairwise_gradients(p, o, b, row, positive, negative, np.float32(0.5), *grads)
+    pairs = Pairs(np.array([0, 1, 0]), np.array([0, 1, 2]), np.array([3, 2, -1]))
+    grads = Scored(p, o, b).zeros()
+    loss = bpr_gradients(Scored(p, o, b), pairs, np.float32(0.5), grads)
     expected, total = (np.zeros_like(p), np.zeros_like(o), np.zeros_like(b)), 0.0
     for u, e, f in ((0, 0, 3), (1, 1, 2)):
         r = p[u] @ (o[e] - o[f]) + b[e, 0] - b[f, 0]
@@ -303,17 +312,17 @@ def test_pairwise_gradients_are_those_of_the_papers_algorithm() -> None:
 
 
 @pytest.mark.slow
-def test_adamw_on_all_rows_is_torchs_adamw() -> None:
+@pytest.mark.parametrize("centre", [0.0, 0.7])
+def test_adam_on_all_rows_is_torchs_adamw(centre: float) -> None:
     torch = module("torch", "text")
     rng = np.random.default_rng(4)
     values = rng.normal(size=(3, 2)).astype(np.float32)
-    weight = torch.nn.Parameter(torch.from_numpy(values.copy()))
+    weight = torch.nn.Parameter(torch.from_numpy(values - np.float32(centre)))  # it decays towards zero
     optimizer = torch.optim.AdamW([weight], lr=0.1, weight_decay=0.2)
-    first, second, updates = np.zeros_like(values), np.zeros_like(values), np.zeros(3, np.int32)
+    moments, by = AdamMoments.of(values), AdamStep.of(0.1, decay=0.2, centre=centre)
     for _ in range(4):
         gradient = rng.normal(size=(3, 2)).astype(np.float32)
         weight.grad = torch.from_numpy(gradient.copy())
         optimizer.step()
-        rates = np.float32(0.1), np.float32(0.2), np.float32(0), np.float32(1e-8)
-        adamw_rows(values, first, second, updates, np.arange(3), gradient, *rates)
-    np.testing.assert_allclose(values, weight.detach().numpy(), rtol=1e-4, atol=1e-5)
+        adam_rows(values, moments, np.arange(3), gradient, by)
+    np.testing.assert_allclose(values, weight.detach().numpy() + centre, rtol=1e-4, atol=1e-5)

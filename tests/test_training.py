@@ -158,9 +158,8 @@ FEATURES = np.random.default_rng(0).normal(size=(60, 5))
         lambda: BPER(factors=4, epochs=4, solver="sequential"),
         lambda: Profile(factors=4, epochs=3),
         lambda: BPERPlus(factors=4, epochs=4, features=FEATURES),
-        lambda: BPERPlus(factors=4, epochs=4, features=FEATURES, start="bper", start_epochs=3),
     ],
-    ids=["blocks", "sequential", "candidates", "frozen", "held-out"],
+    ids=["blocks", "sequential", "candidates", "frozen"],
 )
 @pytest.mark.parametrize("how", ["interrupt_after", "stop_after"])
 def test_every_trainer_is_interrupted_stopped_and_resumed_alike(

@@ -17,7 +17,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.errors import ArtifactError, DataError, ParameterError
 from whyrank.index.form import Block, Floats, Numbers, two_sides
 from whyrank.models.base import Model, Shape
-from whyrank.models.bper import BPER, two_sides_as_cd
+from whyrank.models.bper import two_sides_as_cd
 from whyrank.models.parameters import parameter, seed_parameter
 from whyrank.text.encoder import Encoder
 from whyrank.text.tuned import TunedEncoder
@@ -25,15 +25,12 @@ from whyrank.training import Run
 from whyrank.training.checkpoint import Arrays, Checkpoint
 from whyrank.training.fusion import FUSIONS
 from whyrank.training.loop import run_epochs
+from whyrank.training.text import SIDES, FrozenTrainer, TextSettings, start
 from whyrank.training.text_features import Preparation, borrowed, checked, in_order, nearest, one_blas_thread
-from whyrank.training.text_frozen import SIDES, FrozenTrainer, TextSettings, start, start_from
-from whyrank.training.text_held_out import HeldOutTrainer, parted
 
 if TYPE_CHECKING:
     from whyrank.models.tensor import CD
 
-PASSES = {"text": 3, "bper": 8, "random": 3}
-AGAIN = 0.2  # share of BPER's epochs that go over all records, after those over the seen ones
 PER_EXPLANATION = ("explanation_by_user", "explanation_by_item", "user_bias", "item_bias", "explanation_features")
 
 
@@ -60,14 +57,9 @@ class BPERPlus(Model):
     fusion: Literal["multiply", "add", "gate", "mlp"] = parameter(
         "multiply", "how ID factors and text vector become one; multiply is the paper's", one_of=tuple(FUSIONS)
     )
-    start: Literal["text", "bper", "random"] = parameter(
-        "text",
-        "an explanation is at first what it says; or what BPER learned, to which texts are added; or random (paper)",
-        one_of=("text", "bper", "random"),
+    start: Literal["text", "random"] = parameter(
+        "text", "an explanation is at first what it says; or random (paper)", one_of=("text", "random")
     )
-    start_epochs: int = parameter(200, "start='bper': epochs of BPER", at_least=1)
-    start_learning_rate: float = parameter(0.05, "start='bper': gamma of BPER", above=0)
-    start_regularization: float = parameter(0.001, "start='bper': lambda of BPER", at_least=0)
     negatives: Literal["uniform", "popular"] = parameter(
         "popular", "negatives are drawn uniformly (paper) or as often as they are used", one_of=("uniform", "popular")
     )
@@ -80,9 +72,7 @@ class BPERPlus(Model):
         0.01, "of AdamW on factors: without a floor like this, steps stay large however small gradients become", above=0
     )
     regularization: float = parameter(0.01, "weight decay of AdamW", at_least=0)
-    epochs: int | None = parameter(
-        None, "T: passes over the training data; start='bper': over the held-out tenth; None: 3 and 8", at_least=1
-    )
+    epochs: int = parameter(3, "T: passes over the training data", at_least=1)
     batch: int = parameter(128, "triplets per step", at_least=1)
     encoder: str = parameter("minilm", "'minilm', a folder, one that a package adds, or a name of the hub")
     pooling: Literal["cls", "mean"] = parameter(
@@ -129,62 +119,28 @@ class BPERPlus(Model):
         self.feature_mean_, self.feature_projection_ = preparation
         self.encoder_weights_ = np.zeros(0, np.float32)
         features = preparation.apply(raw)
-        if self.start == "bper":
-            arrays = self._after_bper(train, features, run)
+        settings = TextSettings(*(getattr(self, name) for name in TextSettings._fields))
+        arrays = start(train, features.shape[1], settings)
+        if self.encoder_mode == "finetune":
+            features = self._finetune(train, preparation, arrays, settings, run)
         else:
-            arrays = start(train, features.shape[1], self._settings())
-            if self.encoder_mode == "finetune":
-                features = self._finetune(train, preparation, arrays, run)
-            else:
-                self._train(FrozenTrainer(train, features, arrays, self._settings()), run)
+            self._train(FrozenTrainer(train, features, arrays, settings), run)
         self._set_learned(arrays, features)
         self._borrow(np.flatnonzero(train.popularity == 0), np.flatnonzero(train.popularity))
 
-    def _after_bper(self, train: Triplets, features: Floats, run: Run) -> Arrays:
-        """BPER's tables, and a text layer that has learned from records which BPER had not seen.
-
-        Where BPER has seen a record it is nearly always right already. Afterwards BPER goes on with all records, from
-        the factors that the layer was learned with.
-        """
-        if self.encoder_mode == "finetune":
-            raise ParameterError("start='bper' keeps the encoder as it is; use another start with 'finetune'")
-        seen, held = parted(train, self.seed)
-        quiet = Run(threads=run.threads)
-        plain = BPER(
-            factors=self.factors,
-            learning_rate=self.start_learning_rate,
-            regularization=self.start_regularization,
-            epochs=self.start_epochs,
-            seed=self.seed,
-        ).fit(seen, run=quiet)
-        arrays = start_from(self._tables(plain), features.shape[1], self._settings())
-        self._train(HeldOutTrainer(held, features, arrays, self._settings(), self.mu), run)
-        plain.partial_fit(train, max(round(AGAIN * self.start_epochs), 1), quiet)
-        return arrays | self._tables(plain)
-
-    def _tables(self, plain: BPER) -> Arrays:
-        return {
-            "user_factors": plain.user_factors_,
-            "item_factors": plain.item_factors_,
-            "explanation_by_user": plain.explanation_by_user_,
-            "explanation_by_item": plain.explanation_by_item_,
-            "bias_by_user": plain.user_bias_[:, None],
-            "bias_by_item": plain.item_bias_[:, None],
-        }
-
     def _drawn(self) -> Floats:
         """The part of a bias that popular negatives leave out: the log of how often an explanation is drawn."""
-        if self.negatives == "uniform" or self.start == "bper":
+        if self.negatives == "uniform":
             return np.zeros(len(self.catalog_.popularity), np.float32)
         return np.log(np.maximum(self.catalog_.popularity, 1)).astype(np.float32)
 
-    def _finetune(self, train: Triplets, preparation: Preparation, arrays: Arrays, run: Run) -> Floats:
+    def _finetune(
+        self, train: Triplets, preparation: Preparation, arrays: Arrays, settings: TextSettings, run: Run
+    ) -> Floats:
         from whyrank.training.text_finetune import FinetuneTrainer
 
         tuned = TunedEncoder(self._encoder(), self.trainable_layers)
-        trainer = FinetuneTrainer(
-            train, tuned, preparation, arrays, self._settings(), self.encoder_learning_rate, run.threads
-        )
+        trainer = FinetuneTrainer(train, tuned, preparation, arrays, settings, self.encoder_learning_rate, run.threads)
         self._train(trainer, run)
         self.encoder_weights_ = tuned.weights
         return preparation.apply(tuned.encode(trainer.texts))
@@ -192,27 +148,6 @@ class BPERPlus(Model):
     def _train(self, trainer: FrozenTrainer, run: Run) -> None:
         given = (self.feature_mean_, self.feature_projection_, trainer.features, self.encoder_digest_)
         run_epochs(trainer, run, Checkpoint(run, self.data_digest_, given, dict(self._stored_parameters())))
-
-    @property
-    def passes(self) -> int:
-        """Over the training data, where `epochs` does not say."""
-        return self.epochs or PASSES[self.start]
-
-    def _settings(self) -> TextSettings:
-        return TextSettings(
-            factors=self.factors,
-            fusion=self.fusion,
-            learning_rate=self.learning_rate,
-            text_learning_rate=self.text_learning_rate,
-            regularization=self.regularization,
-            epochs=self.passes,
-            batch=self.batch,
-            popular_negatives=self.negatives == "popular",
-            start=self.start,
-            seed=self.seed,
-            schedule=self.schedule,
-            epsilon=self.epsilon,
-        )
 
     def _raw_features(self, train: Triplets, run: Run) -> Floats:
         """One row per explanation as the user or the encoder gives it."""

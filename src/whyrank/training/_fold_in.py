@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from whyrank.compile import kernel
 from whyrank.rng import draw, shuffled
 from whyrank.training._negatives import NOWHERE, Known, draw_negative
-from whyrank.training._sigmoid import sigmoid_of_minus
-from whyrank.training._vectors import choose_tail, dot, fused, load, store
+from whyrank.training._vectors import choose_tail, dot, fused, load, sigmoid_of_minus, store
 
 
 @kernel

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from whyrank.compile import kernel
 from whyrank.rng import draw
 from whyrank.training._negatives import NONE, NOWHERE, Known, draw_negative
-from whyrank.training._sigmoid import sigmoid_of_minus
-from whyrank.training._vectors import choose_tail, dot, fused, load, prefetch, store
+from whyrank.training._vectors import choose_tail, dot, fused, load, prefetch, sigmoid_of_minus, store
 
 AHEAD = 32  # updates whose negatives are drawn and whose rows are asked for together, before they are needed
 LIMIT = np.float32(1e4)  # a score difference beyond this is numerical trouble

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from whyrank.compile import kernel
 from whyrank.training._negatives import NONE
 from whyrank.training._pairwise import LIMIT
-from whyrank.training._sigmoid import sigmoid_of_minus
+from whyrank.training._vectors import sigmoid_of_minus
 
 PAIRWISE, CD, PITF = 0, 1, 2
 ROLES = 6

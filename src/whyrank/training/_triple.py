@@ -15,8 +15,7 @@ from whyrank.compile import kernel
 from whyrank.rng import draw
 from whyrank.training._negatives import NONE, NOWHERE, Known, draw_negative
 from whyrank.training._pairwise import AHEAD, LIMIT
-from whyrank.training._sigmoid import sigmoid_of_minus
-from whyrank.training._vectors import choose_tail, dot, fused, load, prefetch, store
+from whyrank.training._vectors import choose_tail, dot, fused, load, prefetch, sigmoid_of_minus, store
 
 
 class TripleRates(NamedTuple):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.training._semantic import product, product_with_transposed
+from whyrank.training._descent import product, product_with_transposed
 
 Floats = NDArray[np.float32]
 Weights = Mapping[str, Floats]
@@ -18,14 +18,13 @@ Gradients = tuple[Floats, Floats, dict[str, Floats]]  # by o, by t, by each weig
 class Fusion(NamedTuple):
     """A fusion operator: `fuse(o, t, weights)` and `gradients(by the fused, o, t, weights)`.
 
-    `identity` is the o that leaves t as it is, `neutral` the t that leaves o as it is (None: there is no such t).
+    `identity` is the o that leaves t as it is.
     """
 
     shapes: Callable[[int], dict[str, tuple[int, int]]]
     fuse: Callable[[Floats, Floats, Weights], Floats]
     gradients: Callable[[Floats, Floats, Floats, Weights], Gradients]
     identity: float
-    neutral: float | None
 
 
 def _no_weights(factors: int) -> dict[str, tuple[int, int]]:
@@ -113,8 +112,8 @@ def _turned(matrix: Floats) -> Floats:
 
 
 FUSIONS = {
-    "multiply": Fusion(_no_weights, _multiply, _multiply_gradients, 1.0, 1.0),
-    "add": Fusion(_no_weights, _add, _add_gradients, 0.0, 0.0),
-    "gate": Fusion(_gate_shapes, _gate, _gate_gradients, 0.0, None),
-    "mlp": Fusion(_mlp_shapes, _mlp, _mlp_gradients, 0.0, None),
+    "multiply": Fusion(_no_weights, _multiply, _multiply_gradients, 1.0),
+    "add": Fusion(_no_weights, _add, _add_gradients, 0.0),
+    "gate": Fusion(_gate_shapes, _gate, _gate_gradients, 0.0),
+    "mlp": Fusion(_mlp_shapes, _mlp, _mlp_gradients, 0.0),
 }

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import ParameterError
 from whyrank.text.encoder import unit_vectors
-from whyrank.training._semantic import product
+from whyrank.training._descent import product
 
 Floats = NDArray[np.float32]
 NEIGHBOURS = 10

@@ -12,8 +12,8 @@ from whyrank.text.encoder import limited_threads
 from whyrank.text.tuned import TunedEncoder
 from whyrank.training.checkpoint import Arrays
 from whyrank.training.loop import Trained
+from whyrank.training.text import Floats, FrozenTrainer, TextSettings
 from whyrank.training.text_features import Preparation
-from whyrank.training.text_frozen import Floats, FrozenTrainer, TextSettings
 
 
 class FinetuneTrainer(FrozenTrainer):

@@ -62,14 +62,14 @@ SPACES: dict[str, dict[str, Space]] = {
     "bper-j": {"grid": PAPER | {"alpha": ALPHAS}, "tpe": BIASED | JOINT},
     "bper+": {
         "grid": {
-            "start": ["text", "bper"],
+            "start": ["text", "random"],
             "negatives": ["popular", "uniform"],
             "factors": [20, 50],
             "epochs": [3, 10],
         },
         "tpe": {
             "factors": {"low": 8, "high": 128, "log": True, "int": True},
-            "start": ["text", "bper"],
+            "start": ["text", "random"],
             "negatives": ["popular", "uniform"],
             "learning_rate": {"low": 0.001, "high": 0.1, "log": True},
             "regularization": {"low": 1e-4, "high": 0.1, "log": True},
