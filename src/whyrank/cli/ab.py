@@ -161,12 +161,12 @@ def _check_models(experiment: Experiment, folders: list[str] | None) -> None:
 
 
 def _print_results(found: Results) -> None:
-    from whyrank.online.results import ARMS, COMPARED, arm_row, compared_row, known_of
+    from whyrank.online.results import ARMS, COMPARED, rows_of
     from whyrank.render import FittingTable
 
     print_text(found.verdict)
-    compared = [compared_row(each) for each in known_of((*found.comparisons, *found.guardrails, *found.others))]
-    tables = ((list(ARMS), [arm_row(each) for each in found.arms]), (list(COMPARED), compared))
+    compared = rows_of((*found.comparisons, *found.guardrails, *found.others))
+    tables = ((list(ARMS), [each.row() for each in found.arms]), (list(COMPARED), compared))
     for header, rows in (each for each in tables if each[1]):
         console().print(FittingTable(header, rows, drop=header[:1:-1]))
     for each in found.notes():

@@ -12,7 +12,6 @@ from whyrank.errors import ParameterError
 from whyrank.online.assignment import Experiment
 from whyrank.online.log import KINDS, Log
 from whyrank.online.statistics import (
-    Compared,
     Moments,
     RatioCheck,
     adjusted_rates,
@@ -23,12 +22,19 @@ from whyrank.online.statistics import (
     widening,
 )
 from whyrank.online.visits import Visits
+from whyrank.render import markdown_table
 
 LEVEL = 0.95
 FEWEST = 100  # users of each arm, below which sums are not normal enough for an interval
 FEWEST_ACTIVE = 20  # of them who did what is counted
-NOUNS = dict(zip(KINDS, ("lists seen", "clicks", "dismissals", "helpful votes", "conversions"), strict=True))
-GUARDRAILS = ("dismissed",)  # events of which more is worse
+NAMES = ("lists seen", "clicks", "dismissals", "helpful votes", "conversions")
+NOUNS = dict(zip(KINDS, NAMES, strict=True))
+GUARDRAIL = "dismissed"  # the event of which more is worse
+ARMS = ("arm", "users", "lists", "events", "per 100 lists", "interval")
+COMPARED = (
+    *("arm", "against", "events", "uplift", "interval"),
+    *("per 100 lists", "interval", "decided"),
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,13 @@ class ArmResult:
     low: float | None
     high: float | None
 
+    def row(self) -> list[str]:
+        """Return the cells of `ARMS`."""
+        figures = (self.rate, self.low, self.high)
+        shown, *bounds = ("" if each is None else f"{100 * each:.2f}" for each in figures)
+        counts = (f"{self.users:,}", f"{self.lists:,}", f"{self.events:,.6g}")
+        return [self.arm, *counts, shown, " to ".join(filter(None, bounds))]
+
 
 @dataclass(frozen=True)
 class ArmComparison:
@@ -52,18 +65,56 @@ class ArmComparison:
     arm: str
     against: str
     event: str
-    difference: float | None
-    low: float | None
-    high: float | None
-    uplift: float | None
-    uplift_low: float | None
-    uplift_high: float | None
-    decided: bool  # the interval of the difference excludes 0
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    uplift: float | None = None
+    uplift_low: float | None = None
+    uplift_high: float | None = None
+    decided: bool = False  # the interval of the difference excludes 0
+
+    def row(self) -> list[str]:
+        """Return the cells of `COMPARED`."""
+        uplift, difference = _signed("%", 1, self.uplift), _signed("", 2, self.difference)
+        of_uplift = _signed("%", 1, self.uplift_low, self.uplift_high)
+        of_difference = _signed("", 2, self.low, self.high)
+        decided = "yes" if self.decided else "no"
+        noun = NOUNS[self.event]
+        return [self.arm, self.against, noun, uplift, of_uplift, difference, of_difference, decided]
+
+    def sentence(self, level: float) -> str:
+        """Return `b gets 8% more clicks than a (95%: +3% to +13%)`.
+
+        Where a ratio has no bounds, it says the difference per 100 lists.
+        """
+        figures = (self.uplift, self.uplift_low, self.uplift_high)
+        if None not in figures:
+            unit, per = "%", ""
+            digits = int(max(abs(each) for each in figures if each is not None) < 0.1)
+        else:
+            figures = (self.difference, self.low, self.high)
+            unit, digits, per = "", 2, " per 100 lists"
+        value, low, high = (100 * each for each in figures if each is not None)
+        amount = f"{abs(value):.{digits}f}{unit} {'more' if value >= 0 else 'fewer'}"
+        bounds = f"{low:+.{digits}f}{unit} to {high:+.{digits}f}{unit}"
+        noun = NOUNS[self.event]
+        return f"{self.arm} gets {amount} {noun}{per} than {self.against} ({level:.0%}: {bounds})"
+
+
+def _signed(unit: str, digits: int, *shares: float | None) -> str:
+    """Write a share or an interval; empty where nothing is known."""
+    known = [f"{100 * each:+.{digits}f}{unit}" for each in shares if each is not None]
+    return " to ".join(known) if len(known) == len(shares) else ""
+
+
+def rows_of(found: Sequence[ArmComparison]) -> list[list[str]]:
+    """Return the rows of the comparisons that say something yet."""
+    return [each.row() for each in found if each.difference is not None]
 
 
 @dataclass(frozen=True)
 class Results:
-    """Everything about an experiment at one time. `as_dict` is its JSON, `markdown` a page of it."""
+    """Everything about an experiment at one time. `as_dict` is its JSON, `markdown` its page."""
 
     experiment: str
     metric: str
@@ -81,37 +132,40 @@ class Results:
         return asdict(self)
 
     def markdown(self) -> str:
-        """A page: the sentence, the arms, and every comparison."""
-        shown = [f"# Experiment {self.experiment}", self.verdict, _table(ARMS, [arm_row(each) for each in self.arms])]
+        """Write a page: the sentence, the arms, and every comparison."""
+        page = [f"# Experiment {self.experiment}", self.verdict]
+        page.append(markdown_table(ARMS, [each.row() for each in self.arms]))
         parts = (("Metric", self.comparisons), ("Guardrails", self.guardrails), ("Others", self.others))
-        for title, rows in ((title, known_of(each)) for title, each in parts):
-            if rows:
-                shown += [f"## {title}", _table(COMPARED, [compared_row(each) for each in rows])]
-        return "\n\n".join([*shown, "\n".join(f"- {each}" for each in self.notes())]) + "\n"
+        page += [f"## {name}\n\n{markdown_table(COMPARED, rows_of(each))}" for name, each in parts if rows_of(each)]
+        page.append("\n".join(f"- {each}" for each in self.notes()))
+        return "\n\n".join(each.strip() for each in page) + "\n"
 
     def notes(self) -> list[str]:
-        """What has to be known to read the figures."""
+        """Say what has to be known to read the figures."""
         total = sum(each.users for each in self.arms)
-        expected = ", ".join(f"{each:,.{0 if total >= 100 else 1}f}" for each in self.ratio.expected)
-        told = "ALARM: not by chance" if self.ratio.alarm else "as it should be"
+        digits = 0 if total >= 100 else 1
+        expected = ", ".join(f"{each:,.{digits}f}" for each in self.ratio.expected)
+        judged = "ALARM: not by chance" if self.ratio.alarm else "as it should be"
         found = ", ".join(f"{each.users:,}" for each in self.arms)
-        notes = [f"users per arm: {found}; expected about {expected}: {told}"] if total else []
+        notes = [f"users per arm: {found}; expected about {expected}: {judged}"] if total else []
         if any(each.low is not None for each in self.arms):
-            notes.append(f"intervals ({self.level:.0%}) take users as units and hold however often you look")
+            units = "take users as units and hold however often you look"
+            notes.append(f"intervals ({self.level:.0%}) {units}")
         if self.adjusted > 0:
-            notes.append(f"behaviour before the experiment takes off {self.adjusted:.0%} of the variance (CUPED)")
+            share = f"{self.adjusted:.0%} of the variance (CUPED)"
+            notes.append(f"behaviour before the experiment takes off {share}")
         if self.mixed:
             notes.append(f"{self.mixed:,} users saw lists of several arms and are left out")
         return notes
 
 
 def results(log: Log | Visits, experiment: Experiment, *, level: float = LEVEL) -> Results:
-    """What came of an experiment.
+    """Say what came of an experiment.
 
     Args:
-        log: exposures and events, or as much of them as `Followed` reads; those before the experiment adjust for how
-            users behaved anyway (CUPED).
-        experiment: whose lists are compared; its first arm is what the others are compared with.
+        log: exposures and events, or as much of them as `Followed` reads; those before the
+            experiment adjust for how users behaved anyway (CUPED).
+        experiment: whose lists are compared; the other arms are compared with its first one.
         level: of all intervals of one metric together.
 
     Returns:
@@ -123,152 +177,113 @@ def results(log: Log | Visits, experiment: Experiment, *, level: float = LEVEL) 
     if not 0.5 <= level < 1:
         raise ParameterError(f"level is {level}; use a share from 0.5 to below 1, such as 0.95")
     table, mixed = user_table(Visits.of(log) if isinstance(log, Log) else log, experiment)
-    names = [arm.name for arm in experiment.arms]
-    alpha = (1 - level) / (len(names) - 1)
+    names, metric = [arm.name for arm in experiment.arms], experiment.metric
     lists = float(table["lists"].sum())
+    alpha = (1 - level) / (len(names) - 1)
     factor = float(widening(lists, experiment.planned, alpha)) if lists else float("nan")
-    made: dict[str, tuple[list[ArmResult], list[ArmComparison], float]] = {
-        event: _of_event(table, names, event, factor) for event in KINDS if event != "shown"
-    }
-    arms, comparisons, adjusted = made.get(experiment.metric) or _of_event(table, names, experiment.metric, factor)
+    events = dict.fromkeys((metric, *KINDS[1:]))  # that a list was shown is counted where asked for
+    of_event = {event: _of_event(table, names, event, factor) for event in events}
+    arms, comparisons, adjusted = of_event.pop(metric)
+    guardrails = of_event.pop(GUARDRAIL)[1] if GUARDRAIL in of_event else []
+    others = [each for _, found, _ in of_event.values() for each in found]
     ratio = check_ratio([arm.users for arm in arms], [arm.share for arm in experiment.arms])
-    guarded = [each for event in GUARDRAILS if event != experiment.metric for each in made[event][1]]
-    rest = [e for event, (_, each, _) in made.items() if event not in (*GUARDRAILS, experiment.metric) for e in each]
-    told = verdict(arms, comparisons, guarded, ratio, experiment.metric, level)
-    parts = (arms, comparisons, guarded, rest, ratio, adjusted, mixed)
-    return Results(experiment.name, experiment.metric, level, told, *parts)
+    return Results(
+        experiment=experiment.name,
+        metric=metric,
+        level=level,
+        verdict=_verdict(arms, comparisons, guardrails, ratio, (metric, level)),
+        arms=arms,
+        comparisons=comparisons,
+        guardrails=guardrails,
+        others=others,
+        ratio=ratio,
+        adjusted=adjusted,
+        mixed=mixed,
+    )
 
 
 def trend(
     log: Log | Visits, experiment: Experiment, points: int = 30, *, level: float = LEVEL
 ) -> list[dict[str, object]]:
-    """The comparisons of the metric as they were at `points` times from the start to the last exposure."""
+    """Compute the comparisons as they were at `points` times from the first to the last list."""
     visits = Visits.of(log) if isinstance(log, Log) else log
-    own = visits.lists.filter(pl.col("experiment").eq_missing(pl.lit(experiment.name)))["time"]
+    own = visits.lists.filter(_is_of(experiment))["time"]
     if not len(own):
         return []
-    first, last = int(own.min()), int(own.max()) + 1  # type: ignore[arg-type]
-    times = sorted({int(each) for each in np.linspace(first, last, points + 1)[1:]})
-    return [
-        {
-            "time": time,
-            "comparisons": [asdict(each) for each in found.comparisons],
-            "users": [a.users for a in found.arms],
-        }
-        for time in times
-        for found in [results(visits.until(time), experiment, level=level)]
-    ]
+    times = np.linspace(int(own.min()), int(own.max()) + 1, points + 1)[1:]  # type: ignore[arg-type]
+    made = []
+    for time in sorted({int(each) for each in times}):
+        found = results(visits.until(time), experiment, level=level)
+        comparisons = [asdict(each) for each in found.comparisons]
+        users = [each.users for each in found.arms]
+        made.append({"time": time, "comparisons": comparisons, "users": users})
+    return made
 
 
 def user_table(visits: Visits, experiment: Experiment) -> tuple[pl.DataFrame, int]:
-    """One row per user: arm, lists, the sum of every kind of event, and of each (as `before_...`) what was known of
-    them before; and how many users are left out because they saw several arms."""
+    """Make one row per user, and count users who are left out because they saw several arms.
+
+    Columns are the arm, the number of lists, the sum of every kind of event, and of each (as
+    `before_...`) what was known of the user before.
+    """
     lists = visits.lists
-    own = lists.filter(pl.col("experiment").eq_missing(pl.lit(experiment.name)) & pl.col("arm").is_not_null())
-    users = own.group_by("user").agg(
-        pl.len().alias("lists"), pl.col("arm").first(), pl.col("arm").n_unique().alias("k")
-    )
+    own = lists.filter(_is_of(experiment) & pl.col("arm").is_not_null())
+    arm = pl.col("arm")
+    users = own.group_by("user").agg(lists=pl.len(), arm=arm.first(), arms=arm.n_unique())
     known = pl.col("arm").is_in([arm.name for arm in experiment.arms])
-    single = users.filter((pl.col("k") == 1) & known).drop("k")
-    earlier = lists.filter(pl.col("time") < experiment.created).join(single.select("user"), on="user", how="semi")
-    table = single.join(_sums(visits, own, ""), on="user", how="left").join(
-        _before(visits, earlier), on="user", how="left"
-    )
+    single = users.filter((pl.col("arms") == 1) & known).drop("arms")
+    earlier = lists.filter(pl.col("time") < experiment.created)
+    earlier = earlier.join(single.select("user"), on="user", how="semi")
+    table = single.join(_sums(visits, own, ""), on="user", how="left")
+    table = table.join(_before(visits, earlier), on="user", how="left")
     return table.fill_null(0).sort("user"), len(users) - len(single)
 
 
+def _is_of(experiment: Experiment) -> pl.Expr:
+    return pl.col("experiment").eq_missing(pl.lit(experiment.name))
+
+
 def _sums(visits: Visits, lists: pl.DataFrame, prefix: str) -> pl.DataFrame:
-    """The sums of all kinds of events on these lists, by the user who saw them."""
+    """Sum up all kinds of events on these lists, by the user who saw them."""
     done = visits.events.join(lists.select("exposure", "user"), on="exposure", how="inner")
-    sums = [pl.col("value").filter(pl.col("event") == kind).sum().alias(f"{prefix}{kind}") for kind in KINDS]
+    value, kind = pl.col("value"), pl.col("event")
+    sums = [value.filter(kind == each).sum().alias(f"{prefix}{each}") for each in KINDS]
     return done.group_by("user").agg(sums)
 
 
 def _before(visits: Visits, lists: pl.DataFrame) -> pl.DataFrame:
-    """How many more events than others each user had on earlier lists, in a form whose mean is 0."""
+    """Count how many more events than others each user had on earlier lists; the mean is 0."""
     counted = lists.group_by("user").agg(pl.len().alias("earlier"))
     table = counted.join(_sums(visits, lists, "before_"), on="user", how="left").fill_null(0)
-    n = pl.col("earlier")
-    more = [(pl.col(f"before_{k}") - pl.col(f"before_{k}").sum() / n.sum() * n) / n.mean() for k in KINDS]
-    return table.select("user", *more)
+    n, events = pl.col("earlier"), [pl.col(f"before_{kind}") for kind in KINDS]
+    return table.select("user", *[(each - each.sum() / n.sum() * n) / n.mean() for each in events])
 
 
 def _of_event(
     table: pl.DataFrame, names: Sequence[str], event: str, factor: float
 ) -> tuple[list[ArmResult], list[ArmComparison], float]:
-    """Arms and comparisons for one kind of event."""
+    """Return arms, comparisons and the share that was adjusted for one kind of event."""
     arms, moments = [], []
     for name in names:
         rows = table.filter(pl.col("arm") == name)
-        c, n, x = (rows[column].cast(pl.Float64).to_numpy() for column in (event, "lists", f"before_{event}"))
+        columns = (event, "lists", f"before_{event}")
+        c, n, x = (rows[column].cast(pl.Float64).to_numpy() for column in columns)
         moments.append(Moments.of(c, n, x))
         plain, active = rate(moments[-1]), int((c != 0).sum())
         enough = len(rows) >= FEWEST and active >= FEWEST_ACTIVE
-        bounds = (_number(each) for each in interval(plain, factor)) if enough else (None, None)
-        shown = _number(plain.value) if len(rows) else None
-        arms.append(ArmResult(name, len(rows), active, int(n.sum()), float(c.sum()), shown, *bounds))
+        low, high = map(_number, interval(plain, factor)) if enough else (None, None)
+        sizes = (name, len(rows), active, int(n.sum()), float(c.sum()))
+        arms.append(ArmResult(*sizes, _number(plain.value), low, high))
     if any(arm.low is None for arm in arms):
-        nothing = (None,) * 6
-        return arms, [ArmComparison(arm.arm, names[0], event, *nothing, False) for arm in arms[1:]], 0.0
-    rates, share = adjusted_rates(moments)
-    found = [compared(rates[0], each, factor) for each in rates[1:]]
-    comparisons = [_comparison(name, names[0], event, each) for name, each in zip(names[1:], found, strict=True)]
+        return arms, [ArmComparison(name, names[0], event) for name in names[1:]], 0.0
+    (first, *rest), share = adjusted_rates(moments)
+    comparisons = []
+    for name, other in zip(names[1:], rest, strict=True):
+        found = compared(first, other, factor)
+        decided = bool(found.low > 0 or found.high < 0)
+        figures = {key: _number(value) for key, value in found._asdict().items()}
+        comparisons.append(ArmComparison(name, names[0], event, **figures, decided=decided))
     return arms, comparisons, float(share)
-
-
-def _comparison(name: str, against: str, event: str, found: Compared) -> ArmComparison:
-    difference, low, high, uplift, uplift_low, uplift_high = (_number(each) for each in found)
-    decided = bool(found.low > 0 or found.high < 0)
-    return ArmComparison(name, against, event, difference, low, high, uplift, uplift_low, uplift_high, decided)
-
-
-def verdict(
-    arms: Sequence[ArmResult],
-    comparisons: Sequence[ArmComparison],
-    guardrails: Sequence[ArmComparison],
-    ratio: RatioCheck,
-    metric: str,
-    level: float = LEVEL,
-) -> str:
-    """The result in words that need no statistics."""
-    if ratio.alarm:
-        return (
-            "The arms did not get the numbers of users that they should have; find out why before you believe a figure."
-        )
-    small = min(arms, key=lambda arm: (arm.users >= FEWEST, arm.active, arm.users))
-    if small.low is None:
-        needed = f"{FEWEST} users, and {FEWEST_ACTIVE} with {NOUNS[metric]}, are needed in each arm"
-        users = "1 user" if small.users == 1 else f"{small.users or 'no'} users"
-        active = f", {small.active or 'none'} with {NOUNS[metric]}" if small.users else ""
-        return f"Too early to say: arm {small.arm} has {users}{active}; {needed}."
-    said = [_sentence(each, level) for each in comparisons]
-    worse = [each for each in guardrails if each.decided and (each.difference or 0) > 0]
-    said += [f"But {_amount(each, level)}." for each in worse]
-    return " ".join(said)
-
-
-def _sentence(found: ArmComparison, level: float) -> str:
-    enough = "enough to decide" if found.decided else "not enough to decide yet"
-    return f"{_amount(found, level)}; {enough}."
-
-
-def _amount(found: ArmComparison, level: float) -> str:
-    """`b gets 8% more clicks than a (95%: +3% to +13%)`, or per 100 lists where a ratio has no bounds."""
-    noun = NOUNS[found.event]
-    value, low, high = found.uplift, found.uplift_low, found.uplift_high
-    unit, digits, per = "%", 0, ""
-    if value is None or low is None or high is None:
-        value, low, high = found.difference, found.low, found.high
-        unit, digits, per = "", 2, " per 100 lists"
-    assert value is not None
-    assert low is not None
-    assert high is not None
-    if unit and max(abs(value), abs(low), abs(high)) < 0.1:
-        digits = 1
-    direction = "more" if value >= 0 else "fewer"
-    bounds = " to ".join(f"{100 * each:+.{digits}f}{unit}" for each in (low, high))
-    amount = f"{abs(100 * value):.{digits}f}{unit} {direction} {noun}{per}"
-    return f"{found.arm} gets {amount} than {found.against} ({level:.0%}: {bounds})"
 
 
 def _number(value: object) -> float | None:
@@ -276,32 +291,26 @@ def _number(value: object) -> float | None:
     return number if np.isfinite(number) else None
 
 
-ARMS = ("arm", "users", "lists", "events", "per 100 lists", "interval")
-COMPARED = ("arm", "against", "events", "uplift", "interval", "per 100 lists", "interval", "decided")
-
-
-def known_of(found: Sequence[ArmComparison]) -> list[ArmComparison]:
-    """The comparisons that say something yet."""
-    return [each for each in found if each.difference is not None]
-
-
-def arm_row(arm: ArmResult) -> list[str]:
-    shown = "" if arm.rate is None else f"{100 * arm.rate:.2f}"
-    bounds = "" if arm.low is None or arm.high is None else f"{100 * arm.low:.2f} to {100 * arm.high:.2f}"
-    return [arm.arm, f"{arm.users:,}", f"{arm.lists:,}", f"{arm.events:,.6g}", shown, bounds]
-
-
-def compared_row(each: ArmComparison) -> list[str]:
-    def span(low: float | None, high: float | None, unit: str, digits: int) -> str:
-        return "" if low is None or high is None else f"{100 * low:+.{digits}f}{unit} to {100 * high:+.{digits}f}{unit}"
-
-    uplift = "" if each.uplift is None else f"{100 * each.uplift:+.1f}%"
-    difference = "" if each.difference is None else f"{100 * each.difference:+.2f}"
-    spans = (span(each.uplift_low, each.uplift_high, "%", 1), span(each.low, each.high, "", 2))
-    row = [each.arm, each.against, NOUNS[each.event], uplift, spans[0], difference, spans[1]]
-    return [*row, "yes" if each.decided else "no"]
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(each.replace('|', chr(92) + '|') for each in line)} |" for line in lines)
+def _verdict(
+    arms: Sequence[ArmResult],
+    comparisons: Sequence[ArmComparison],
+    guardrails: Sequence[ArmComparison],
+    ratio: RatioCheck,
+    asked: tuple[str, float],
+) -> str:
+    """Say the result in words that need no statistics; `asked` are the metric and the level."""
+    metric, level = asked
+    if ratio.alarm:
+        alarm = "The arms did not get the numbers of users that they should have"
+        return f"{alarm}; find out why before you believe a figure."
+    small = min(arms, key=lambda arm: (arm.users >= FEWEST, arm.active, arm.users))
+    if small.low is None:
+        noun = NOUNS[metric]
+        needed = f"{FEWEST} users, and {FEWEST_ACTIVE} with {noun}, are needed in each arm"
+        users = "1 user" if small.users == 1 else f"{small.users or 'no'} users"
+        active = f", {small.active or 'none'} with {noun}" if small.users else ""
+        return f"Too early to say: arm {small.arm} has {users}{active}; {needed}."
+    enough = {True: "enough to decide", False: "not enough to decide yet"}
+    said = [f"{each.sentence(level)}; {enough[each.decided]}." for each in comparisons]
+    worse = [each for each in guardrails if each.decided and (each.difference or 0) > 0]
+    return " ".join([*said, *(f"But {each.sentence(level)}." for each in worse)])

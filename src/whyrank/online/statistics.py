@@ -1,9 +1,10 @@
 """Intervals that may be looked at any time, for what users in two arms do per list.
 
-A rate is the sum of events over the sum of lists of an arm. Its variance takes the user as the unit (whoever sees ten
-lists is one person, not ten), by linearizing the ratio. Intervals are asymptotic confidence sequences (Waudby-Smith,
-Arbour, Sinha, Kennedy, Ramdas, 2021) with a normal mixture; the time of the sequence is the number of lists. Functions
-take arrays as well as numbers, so that thousands of experiments can be simulated with the code that is used.
+A rate is the sum of events over the sum of lists of an arm. Its variance takes the user as the unit
+(whoever sees ten lists is one person, not ten), by linearizing the ratio. Intervals are asymptotic
+confidence sequences (Waudby-Smith, Arbour, Sinha, Kennedy, Ramdas, 2021) with a normal mixture; the
+time of the sequence is the number of lists. Functions take arrays as well as numbers, so that
+thousands of experiments can be simulated with the code that is used.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 Real = NDArray[np.float64]
 
@@ -35,7 +37,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def of(cls, c: Real, n: Real, x: Real) -> Moments:
-        """The sums of one arm from the values of its users."""
+        """Sum up the values of the users of one arm."""
         parts = (np.ones(len(c)), c, n, c * c, c * n, n * n, x, x * x, c * x, n * x)
         return cls(*(np.asarray(part.sum()) for part in parts))
 
@@ -59,7 +61,7 @@ class Compared(NamedTuple):
 
 
 def rate(arm: Moments) -> Rate:
-    """The rate of an arm."""
+    """Return the rate of an arm."""
     with np.errstate(divide="ignore", invalid="ignore"):
         value = arm.c / arm.n
         spread = arm.cc - 2 * value * arm.cn + value**2 * arm.nn
@@ -67,34 +69,31 @@ def rate(arm: Moments) -> Rate:
 
 
 def adjusted_rates(arms: Sequence[Moments]) -> tuple[list[Rate], Real]:
-    """Rates without what users' earlier behaviour explains (CUPED), and the share of the variance that this takes off.
+    """Take off what users' earlier behaviour explains (CUPED); also the share of variance it takes.
 
-    One slope for all arms, from the spread within arms; arms differ in x by chance only, since nobody was in an arm
-    before the experiment, so taking the difference off changes no expectation.
+    One slope for all arms, from the spread within arms. Arms differ in x by chance only, since
+    nobody was in an arm before the experiment, so taking the difference off changes no expectation.
     """
-    total_xx = sum(arm.xx - arm.x**2 / arm.users for arm in arms)
-    covariances = []
-    for arm in arms:
-        value, mean_n = arm.c / arm.n, arm.n / arm.users
-        covariances.append((arm.cx - value * arm.nx) / mean_n)  # of the linearized ratio, whose sum is 0
+    spreads = [arm.xx - arm.x**2 / arm.users for arm in arms]
+    # Of the linearized ratio, whose sum is 0.
+    covariances = [(arm.cx - arm.c / arm.n * arm.nx) * arm.users / arm.n for arm in arms]
     with np.errstate(divide="ignore", invalid="ignore"):
-        slope = np.where(total_xx > 0, sum(covariances) / total_xx, 0.0)
+        slope = np.where(sum(spreads) > 0, sum(covariances) / sum(spreads), 0.0)
     everybody = sum(arm.x for arm in arms) / sum(arm.users for arm in arms)
-    rates, before, after = [], np.asarray(0.0), np.asarray(0.0)
-    for arm, covariance in zip(arms, covariances, strict=True):
-        plain, pairs = rate(arm), arm.users * (arm.users - 1)
-        spread = arm.xx - arm.x**2 / arm.users
-        variance = plain.variance + (slope**2 * spread - 2 * slope * covariance) / pairs
-        rates.append(Rate(plain.value - slope * (arm.x / arm.users - everybody), np.maximum(variance, 0.0)))
-        before, after = before + plain.variance, after + rates[-1].variance
+    rates, plain = [], [rate(arm) for arm in arms]
+    for arm, before, spread, covariance in zip(arms, plain, spreads, covariances, strict=True):
+        less = (slope**2 * spread - 2 * slope * covariance) / (arm.users * (arm.users - 1))
+        value = before.value - slope * (arm.x / arm.users - everybody)
+        rates.append(Rate(value, np.maximum(before.variance + less, 0.0)))
+    total = sum(each.variance for each in plain)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return rates, np.where(before > 0, 1 - after / before, 0.0)
+        return rates, np.where(total > 0, 1 - sum(each.variance for each in rates) / total, 0.0)
 
 
 def widening(lists: Real | float, planned: float, alpha: float) -> Real:
-    """By how much the squared half-width of an interval exceeds the variance, so that it holds at all times.
+    """Return squared half-width / variance of an interval that holds at all times.
 
-    The interval is about narrowest when `planned` lists were shown; it holds before and after, too.
+    It is about narrowest when `planned` lists were shown; it holds before and after, too.
     """
     wide = -2 * math.log(alpha)
     time = np.asarray(lists, np.float64) * (wide + math.log(wide + 1)) / planned
@@ -103,10 +102,10 @@ def widening(lists: Real | float, planned: float, alpha: float) -> Real:
 
 
 def compared(control: Rate, other: Rate, factor: Real | float) -> Compared:
-    """Difference and uplift with intervals of squared half-width `factor` x variance.
+    """Return difference and uplift with intervals of squared half-width `factor` x variance.
 
-    The interval of the ratio is that of Fieller: all k for which `other - k control` may be 0. So it excludes "no
-    change" exactly when the interval of the difference excludes 0.
+    The interval of the ratio is that of Fieller: all k for which `other - k control` may be 0. So
+    it excludes "no change" exactly when the interval of the difference excludes 0.
     """
     (a, va), (b, vb) = control, other
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -126,7 +125,7 @@ def compared(control: Rate, other: Rate, factor: Real | float) -> Compared:
 
 
 def interval(given: Rate, factor: Real | float) -> tuple[Real, Real]:
-    """The interval of one rate."""
+    """Return the interval of one rate."""
     half = np.sqrt(factor * given.variance)
     return given.value - half, given.value + half
 
@@ -141,18 +140,18 @@ class RatioCheck:
 
 
 MISMATCH = 0.001  # chance of an alarm, ever, where all is well
-STRENGTH = 1000.0  # imaginary users behind the mixture: deviations of a few percent are found soonest
+STRENGTH = 1000.0  # imaginary users behind the mixture: it finds deviations of a few percent
 
 
 def check_ratio(users: Sequence[int], shares: Sequence[float]) -> RatioCheck:
-    """A sequential test of the numbers of users (Lindon, Malek, 2020): an alarm at any time is wrong once in 1,000.
+    """Test the numbers of users sequentially (Lindon, Malek, 2020): 1 in 1,000 alarms is wrong.
 
     >>> check_ratio([5000, 5100], [0.5, 0.5]).alarm, check_ratio([5000, 5600], [0.5, 0.5]).alarm
     (False, True)
     """
-    total = sum(users)
-    log = math.lgamma(STRENGTH) - math.lgamma(STRENGTH + total)
-    for count, share in zip(users, shares, strict=True):
-        log += math.lgamma(STRENGTH * share + count) - math.lgamma(STRENGTH * share) - count * math.log(share)
+    counts, share, total = np.asarray(users), np.asarray(shares), sum(users)
+    mixed = gammaln(STRENGTH * share + counts) - gammaln(STRENGTH * share) - counts * np.log(share)
+    log = gammaln(STRENGTH) - gammaln(STRENGTH + total) + mixed.sum()
     evidence = math.exp(min(log, 700.0))
-    return RatioCheck(tuple(total * share for share in shares), evidence, evidence >= 1 / MISMATCH)
+    expected = tuple(total * share for share in shares)
+    return RatioCheck(expected, evidence, evidence >= 1 / MISMATCH)
