@@ -25,7 +25,7 @@ from whyrank.training.loop import Trained
 
 SHOWN = {"distinctive": 1.0, "support": 1}
 DRAWN = wr.Options(explore=1.0, epsilon=0.1, **SHOWN)
-LISTS = 9000
+LISTS = 12_000
 Made = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], NDArray[np.bool_]]
 
 

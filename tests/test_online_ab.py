@@ -325,7 +325,7 @@ def test_looks_read_what_is_new_and_find_what_a_whole_reading_finds(
 
     def look() -> list[int]:
         read.clear()
-        found, fresh = followed.look(), Followed(store, test).look()
+        found, fresh = followed.poll(), Followed(store, test).poll()
         for one, two in zip(found, fresh, strict=True):
             assert one.sort(pl.all()).equals(two.sort(pl.all()))
         assert results(found, test) == results(fresh, test)
@@ -343,14 +343,14 @@ def test_looks_read_what_is_new_and_find_what_a_whole_reading_finds(
     assert look() == [1, 0]
     erase(store, "ann")
     assert look() == [1, 0]
-    assert followed.look().lists["user"].to_list() == ["bob"]
+    assert followed.poll().lists["user"].to_list() == ["bob"]
     last = show("bob", 0)
     events.add(store, [{"event": "clicked", "exposure": last}])
     assert look() == [2, 1]
     with store.writing() as connection:  # the newest event goes, as retention may do; its number is not used again
         connection.execute(tables.events.delete())
     events.add(store, [{"event": "dismissed", "exposure": last}])
-    assert followed.look().events["event"].to_list() == ["clicked", "dismissed"]  # until all is read again
+    assert followed.poll().events["event"].to_list() == ["clicked", "dismissed"]  # until all is read again
 
 
 def test_a_single_user_is_told_in_plain_words() -> None:

@@ -133,7 +133,7 @@ def results_command(
 
     with opened_store(store) as opened:
         experiment = ab.found(opened, name)
-        found = results(Followed(opened, experiment).look(), experiment, level=level)
+        found = results(Followed(opened, experiment).poll(), experiment, level=level)
     if markdown is not None:
         with new_file(markdown) as aside:
             aside.write_text(found.markdown(), encoding="utf-8")

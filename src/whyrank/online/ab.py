@@ -24,63 +24,48 @@ def create(store: Store, experiment: Experiment) -> Experiment:
     Raises:
         ParameterError: there is one of this name.
     """
-    row = {name: getattr(experiment, name) for name in experiments.c.keys() if name != "arms"}  # noqa: SIM118
     arms = json.dumps([arm.as_dict() for arm in experiment.arms])
     try:
         with store.writing() as connection:
-            connection.execute(experiments.insert(), {**row, "arms": arms})
+            connection.execute(experiments.insert(), vars(experiment) | {"arms": arms})
     except sa.exc.IntegrityError:
-        raise ParameterError(f"there is an experiment {experiment.name!r} already; use another name") from None
+        named = f"there is an experiment {experiment.name!r} already"
+        raise ParameterError(f"{named}; use another name") from None
     return experiment
 
 
 def listed(store: Store) -> list[Experiment]:
-    """All experiments, the newest first."""
+    """Return all experiments, the newest first."""
     query = sa.select(experiments).order_by(experiments.c.created.desc(), experiments.c.name)
     with store.reading() as connection:
-        return [_experiment(row._mapping) for row in connection.execute(query)]
+        rows = [dict(row._mapping) for row in connection.execute(query)]
+    return [Experiment(**row | {"arms": tuple(Arm(**each) for each in json.loads(row["arms"]))}) for row in rows]
 
 
 def found(store: Store, name: str) -> Experiment:
-    """An experiment by name; raises NoSuchExperiment."""
-    with store.reading() as connection:
-        row = connection.execute(sa.select(experiments).where(experiments.c.name == name)).first()
-    if row is None:
-        known = ", ".join(each.name for each in listed(store)) or "none"
-        raise NoSuchExperiment(f"no experiment {name!r} in this store; there is {known}")
-    return _experiment(row._mapping)
+    """Return an experiment by name; raises NoSuchExperiment."""
+    known = {each.name: each for each in listed(store)}
+    if name not in known:
+        there = ", ".join(known) or "none"
+        raise NoSuchExperiment(f"no experiment {name!r} in this store; there is {there}")
+    return known[name]
 
 
 def ramp(store: Store, name: str, share: float) -> Experiment:
-    """Set the share of users who take part. Nobody changes arms: those who leave when it falls come back to theirs."""
-    return _change(store, replace(_running(store, name), ramp=share))
+    """Set the share of users who take part. Nobody changes arms, whoever leaves or comes back."""
+    return _change(store, replace(found(store, name), ramp=share), ramp=share)
 
 
 def stop(store: Store, name: str) -> Experiment:
-    """End an experiment: everybody gets the default model again. It cannot be started again."""
-    return _change(store, replace(_running(store, name), stopped=int(time.time())))
+    """End an experiment for ever: everybody gets the default model again."""
+    now = int(time.time())
+    return _change(store, replace(found(store, name), stopped=now), stopped=now)
 
 
-def _running(store: Store, name: str) -> Experiment:
-    experiment = found(store, name)
-    if experiment.stopped is not None:
-        raise _stopped(name)
-    return experiment
-
-
-def _change(store: Store, experiment: Experiment) -> Experiment:
-    running = (experiments.c.name == experiment.name) & experiments.c.stopped.is_(None)
+def _change(store: Store, changed: Experiment, **values: float) -> Experiment:
+    """Change an experiment unless it is stopped, by somebody else since it was read perhaps."""
+    running = (experiments.c.name == changed.name) & experiments.c.stopped.is_(None)
     with store.writing() as connection:
-        changed = {"ramp": experiment.ramp, "stopped": experiment.stopped}
-        if not connection.execute(experiments.update().where(running), changed).rowcount:
-            raise _stopped(experiment.name)  # by somebody else, since it was read
-    return experiment
-
-
-def _stopped(name: str) -> ParameterError:
-    return ParameterError(f"experiment {name!r} is stopped; create another one")
-
-
-def _experiment(row: sa.RowMapping) -> Experiment:
-    given = {name: row[name] for name in experiments.c.keys() if name != "arms"}  # noqa: SIM118
-    return Experiment(**given, arms=tuple(Arm(**each) for each in json.loads(row["arms"])))
+        if not connection.execute(experiments.update().where(running).values(**values)).rowcount:
+            raise ParameterError(f"experiment {changed.name!r} is stopped; create another one")
+    return changed

@@ -1,4 +1,4 @@
-"""Erase a person from everything that is named: the store, models, splits, mined folders and checkpoints."""
+"""Erase a person from what is named: the store, models, splits, mined folders and checkpoints."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Erased:
 
 @dataclass(frozen=True)
 class Receipt:
-    """Proof of an erasure that names nobody: whoever knows the id can compute the hash, nobody can go back."""
+    """Proof of an erasure that names nobody: who knows the id can compute the hash, not back."""
 
     id: str
     time: int
@@ -69,9 +69,11 @@ class Receipt:
     folders: tuple[Erased, ...]
     note: str = LEARNED
 
-    def is_of(self, user: str) -> bool:
-        """Whether this is the receipt of a user."""
-        return secrets.compare_digest(self.user, _hashed(self.salt, user))
+    @classmethod
+    def of(cls, user: str, store: Mapping[str, int] | None, folders: Sequence[Erased]) -> Receipt:
+        salt = secrets.token_hex(16)
+        hash_ = hashlib.sha256(f"{salt}\0{user}".encode()).hexdigest()
+        return cls(secrets.token_hex(8), int(time.time()), salt, hash_, store, tuple(folders))
 
     @property
     def found(self) -> bool:
@@ -79,76 +81,107 @@ class Receipt:
         return any((self.store or {}).values()) or any(each.found for each in self.folders)
 
     def as_dict(self) -> dict[str, object]:
-        return vars(self) | {"folders": [vars(each) | {"removed": dict(each.removed)} for each in self.folders]}
+        folders = [vars(each) | {"removed": dict(each.removed)} for each in self.folders]
+        return vars(self) | {"folders": folders}
 
 
 def forget(
-    user: str, *, store: Store | None = None, models: Iterable[str | Path] = (), data: Iterable[str | Path] = ()
+    user: str,
+    *,
+    store: Store | None = None,
+    models: Iterable[str | Path] = (),
+    data: Iterable[str | Path] = (),
 ) -> Receipt:
     """Erase a user; every folder is replaced in one step, or not at all.
 
     Args:
         user: the external id.
         store: an open store, or None.
-        models: folders of saved models. The id becomes a tombstone drawn at random, factors become zeros (as those of
-            somebody unknown), quotes and whatever the user said are removed. Where `data` names what a model was fitted
-            to, its evidence is counted anew without the user. What refreshes left is erased as well, wherever they
-            worked: the pool that the next one goes on with, and the model of the last run; earlier runs with the user
-            in them, or that cannot be read, are removed.
-        data: folders of splits, mined folders, and files of checkpoints. A checkpoint is removed, since it holds the
-            user's factors and belongs to data that are no longer there.
+        models: folders of saved models. The id becomes a tombstone drawn at random, factors become
+            zeros (as those of somebody unknown), quotes and whatever the user said are removed.
+            Where `data` names what a model was fitted to, its evidence is counted anew without the
+            user. What refreshes left is erased as well, wherever they worked: the pool that the
+            next one goes on with, and the model of the last run; earlier runs with the user in
+            them, or that cannot be read, are removed.
+        data: folders of splits, mined folders, and files of checkpoints. A checkpoint is removed,
+            since it holds the user's factors and belongs to data that are no longer there.
 
     Returns:
         A receipt without the id.
 
     Raises:
-        DataError, ArtifactError: something that is named is not what it should be; what came before it is erased.
+        DataError, ArtifactError: something that is named is not what it should be; what came before
+            it is erased.
     """
     stored = None if store is None else erase(store, user)
     named, served = [Path(each) for each in data], [Path(each) for each in models]
     work = list(dict.fromkeys(folder for each in served for folder in refresh_folders(each)))
-    served = list({each.resolve(): each for each in served}.values())  # two links may show one folder
+    served = list({each.resolve(): each for each in served}.values())  # two links to one folder
     with ExitStack() as locks:
         for each in work:  # a refresh that runs would put the user in again
             locks.enter_context(sole_writer(each))
         pools = [pool for each in work for pool in _pools(each)]
         fitted_to = [*_training_data(named), *_training_data(pools, needed=False)]
-        folders = [forget_model(each, user, fitted_to) for each in served]
+        folders = [_forget_model(each, user, fitted_to) for each in served]
         folders += [erased for each in work for erased in _forget_runs(each, user)]
-        folders += [forget_data(each, user) for each in named]
-    salt = secrets.token_hex(16)
-    return Receipt(secrets.token_hex(8), int(time.time()), salt, _hashed(salt, user), stored, tuple(folders))
+        folders += [_forget_data(each, user) for each in named]
+    return Receipt.of(user, stored, folders)
 
 
-def forget_model(folder: Path, user: str, fitted_to: Sequence[Triplets] = ()) -> Erased:
-    """Erase a user from a saved model; `fitted_to` are data that it may have been fitted to, the user's included."""
+def held_by_model(model: Model, user: str) -> dict[str, object]:
+    """Return what a model holds of a user, for an export: items, explanations, quotes."""
+    catalog, number = model.catalog_, _number(model.catalog_, user)
+    if number < 0:
+        return {"model": model.id, "known": False}
+    said = catalog.user_explanations.row(number)
+    return {
+        "model": model.id,
+        "known": True,
+        "items": catalog.items.terms(catalog.user_items.row(number)).to_list(),
+        "explanations": catalog.explanations.terms(said).to_list(),
+        "quotes": catalog.people.quotes.filter(pl.col("user") == number)["text"].to_list(),
+        "factors": [name for name in model.fitted if name in model.of_users],
+    }
+
+
+def _number(known: Catalog | Triplets, user: str) -> int:
+    """Return the number of a user; -1: unknown."""
+    return int(known.users.numbers([user], missing="negative")[0])
+
+
+# -- models ----------------------------------------------------------------------------------------
+
+
+def _forget_model(folder: Path, user: str, fitted_to: Sequence[Triplets]) -> Erased:
+    """Erase a user from a saved model; `fitted_to` are data that it may have been fitted to."""
     with sole_writer(folder):
         model = load(folder)
-        before = model.digest()
-        for file in (folder / REPORT, *(each.parent / f"{each.name}.{REPORT}" for each in (folder, folder.resolve()))):
+        before, catalog, number = model.digest(), model.catalog_, _number(model.catalog_, user)
+        beside = (each.parent / f"{each.name}.{REPORT}" for each in (folder, folder.resolve()))
+        for file in (folder / REPORT, *beside):
             _forget_in_report(file, user)
-        number = int(model.catalog_.users.numbers([user], missing="negative")[0])
         if number < 0:
             return Erased(str(folder), "model", False, before, before)
-        catalog = model.catalog_
         removed = {
             "records": int(catalog.user_items.sizes()[number]),
             "quotes": int((catalog.people.quotes["user"] == number).sum()),
         }
         recounted = next(filter(None, (_recounted(catalog, number, each) for each in fitted_to)), None)
-        counted, note = (_unlinked(catalog, number), UNLINKED) if recounted is None else (recounted, RECOUNTED)
-        digest = hashlib.sha256(f"{model.data_digest_} without somebody".encode()).hexdigest()
-        # A column that was filtered still holds all of its bytes, and would be saved with them.
-        quotes = pl.DataFrame({column.name: column.to_list() for column in counted.people.quotes}, TEXTS)
-        counted = replace(counted, people=replace(counted.people, quotes=quotes))
-        counted = _without_words(counted, _only_said_by(user, catalog, fitted_to))
-        _take_in(model, replace(counted, users=_renamed(catalog.users, [number])), number, digest)
+        note = UNLINKED if recounted is None else RECOUNTED
+        left = _without_bytes(_unlinked(catalog, number) if recounted is None else recounted)
+        left = _without_words(left, _only_said_by(user, catalog, fitted_to))
+        model.catalog_ = replace(left, users=_renamed(catalog.users, [number]))
+        model.data_digest_ = hashlib.sha256(f"{model.data_digest_} without somebody".encode()).hexdigest()
+        for name in set(model.fitted) & set(model.of_users):
+            array: NDArray[np.float32] = np.array(getattr(model, f"{name}_"))
+            array[number] = 0
+            setattr(model, f"{name}_", array)
         model.save(folder, read_report(folder / REPORT) if (folder / REPORT).is_file() else None)
         return Erased(str(folder), "model", True, before, load(folder).digest(), removed, note)
 
 
 def _forget_in_report(file: Path, user: str) -> None:
-    """Take the user's pairs out of what was measured of a model; the figures, which name nobody, stay."""
+    """Take the user's pairs out of what was measured of a model; figures name nobody and stay."""
     if not file.is_file():
         return
     try:
@@ -165,90 +198,8 @@ def _forget_in_report(file: Path, user: str) -> None:
             aside.write_text(report_text(report | {"missed": left}), encoding="utf-8")
 
 
-def _pools(work: Path) -> list[Path]:
-    """The pools that the next refresh may go on with: that of the last run, and the one it was told of."""
-    state = json_object(work / STATE)
-    found = [work / "runs" / str(state["run"]) / "pool"] if "run" in state else []
-    found += [Path(str(state["pool"]))] if "pool" in state else []
-    return [each for each in found if is_mined(each)]
-
-
-def _runs(work: Path) -> list[Path]:
-    """What refreshes of a model left: a folder for each run."""
-    runs = work / "runs"
-    return sorted(each for each in runs.iterdir() if is_mined(each / "pool")) if runs.is_dir() else []
-
-
-def _forget_runs(work: Path, user: str) -> list[Erased]:
-    """Erase a user from the run that the next refresh goes on with, and remove other runs that hold them."""
-    state, found = json_object(work / STATE), list[Erased]()
-    for run in _runs(work):
-        current = run.name == state.get("run")
-        try:
-            mined = Mined.read(run / "pool")
-        except DataError:
-            if current:
-                raise
-        else:
-            if user not in mined.pool.triplets["user"]:
-                continue
-        if not current:
-            before = _account_digest(run / "pool")
-            shutil.rmtree(run)
-            found.append(Erased(str(run), "run", True, before, None, note="removed: nothing goes on with it"))
-            continue
-        if (run / "model").is_dir():
-            found.append(forget_model(run / "model", user, [mined.triplets]))
-        if (run / "checkpoint").is_file():
-            found.append(forget_data(run / "checkpoint", user))
-        found.append(forget_data(run / "pool", user))  # last: it tells that there is something to erase
-    if "pool" in state:
-        told = Path(str(state["pool"]))
-        if is_mined(told):
-            found.append(forget_data(told, user))
-        else:  # it may come back as it was, and must then be named again
-            with new_file(work / STATE) as aside:
-                rest = {name: value for name, value in state.items() if name != "pool"}
-                aside.write_text(json.dumps(rest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return found
-
-
-def forget_data(path: Path, user: str) -> Erased:
-    """Erase a user from a split, a mined folder or a checkpoint."""
-    if path.is_dir() and is_split(path):
-        with sole_writer(path):
-            return _forget_split(path, user)
-    if path.is_dir() and is_mined(path):
-        with sole_writer(path):
-            return _forget_mined(path, user)
-    if path.is_file() and _is_checkpoint(path):
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        path.unlink()
-        return Erased(str(path), "checkpoint", True, digest, None, note="removed")
-    expected = "a split folder, a mined folder or a checkpoint; files that others wrote are never changed"
-    raise DataError("cannot be erased from", path=path, expected=expected)
-
-
-def held_by_model(model: Model, user: str) -> dict[str, object]:
-    """What a model holds of a user, for an export: items, explanations, quotes."""
-    catalog = model.catalog_
-    number = int(catalog.users.numbers([user], missing="negative")[0])
-    if number < 0:
-        return {"model": model.id, "known": False}
-    quotes = catalog.people.quotes.filter(pl.col("user") == number)
-    said = catalog.user_explanations.row(number)
-    return {
-        "model": model.id,
-        "known": True,
-        "items": catalog.items.terms(catalog.user_items.row(number)).to_list(),
-        "explanations": catalog.explanations.terms(said).to_list(),
-        "quotes": quotes["text"].to_list(),
-        "factors": [name for name in model.fitted if name in model.of_users],
-    }
-
-
 def _training_data(paths: Iterable[Path], needed: bool = True) -> list[Triplets]:
-    """What models may have been fitted to, or to a part of it; what cannot be read raises where it is needed."""
+    """Read what models may have been fitted to; what cannot be read raises where it is needed."""
     found = []
     for path in paths:
         try:
@@ -284,16 +235,6 @@ def _recounted(catalog: Catalog, user: int, data: Triplets) -> Catalog | None:
     return Catalog.of(known.take(np.flatnonzero(known.record_user != user)))
 
 
-def _take_in(model: Model, catalog: Catalog, user: int, digest: str) -> None:
-    """Give a model a catalog without a user, and zeros for their factors."""
-    for name in model.fitted:
-        if name in model.of_users:
-            array: NDArray[np.float32] = np.array(getattr(model, f"{name}_"))
-            array[user] = 0
-            setattr(model, f"{name}_", array)
-    model.catalog_, model.data_digest_ = catalog, digest
-
-
 def _unlinked(catalog: Catalog, user: int) -> Catalog:
     """A catalog without what leads to a user: their rows and their quotes; sums over all people stay."""
     people = catalog.people
@@ -315,13 +256,19 @@ def _unlinked(catalog: Catalog, user: int) -> Catalog:
     )
 
 
+def _without_bytes(catalog: Catalog) -> Catalog:
+    """Copy the quotes: a column that was filtered still holds all of its bytes, and saves them."""
+    people = catalog.people
+    quotes = pl.DataFrame({column.name: column.to_list() for column in people.quotes}, TEXTS)
+    return replace(catalog, people=replace(people, quotes=quotes))
+
+
 def _only_said_by(user: str, catalog: Catalog, fitted_to: Sequence[Triplets]) -> list[int]:
-    """Explanations that nobody else gave, also in parts of the data from which the model did not learn."""
+    """Find explanations that nobody else gave, also in data from which the model did not learn."""
     found = set[int]()
     holders: list[Catalog | Triplets] = [catalog, *fitted_to]
     for known in holders:
-        number = int(known.users.numbers([user], missing="negative")[0])
-        if number >= 0:
+        if (number := _number(known, user)) >= 0:
             people = np.bincount(known.user_explanations.indices, minlength=len(known.explanations))
             said = known.user_explanations.row(number)
             own = known.explanations.terms(said[people[said] == 1])
@@ -356,6 +303,35 @@ def _without_row(relation: CSR, row: int) -> CSR:
     indptr = relation.indptr.copy()
     indptr[row + 1 :] -= indptr[row + 1] - indptr[row]
     return CSR(indptr, relation.indices[stays], relation.counts[stays])
+
+
+# -- data ------------------------------------------------------------------------------------------
+
+
+def _forget_data(path: Path, user: str) -> Erased:
+    """Erase a user from a split, a mined folder or a checkpoint."""
+    for is_one, erase_from in ((is_split, _forget_split), (is_mined, _forget_mined)):
+        if path.is_dir() and is_one(path):
+            with sole_writer(path):
+                return erase_from(path, user)
+    if path.is_file() and _is_checkpoint(path):
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        path.unlink()
+        return Erased(str(path), "checkpoint", True, digest, None, note="removed")
+    expected = "a split folder, a mined folder or a checkpoint; others' files are never changed"
+    raise DataError("cannot be erased from", path=path, expected=expected)
+
+
+def _is_checkpoint(path: Path) -> bool:
+    """Whether a file is one that a training wrote."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "np") as file:
+            facts = file.metadata() or {}
+    except (OSError, SafetensorError):
+        return False
+    return "training" in facts or str(facts.get("format", "")).startswith("whyrank")
 
 
 def _forget_split(folder: Path, user: str) -> Erased:
@@ -409,17 +385,55 @@ def _account_digest(folder: Path) -> str:
     return hashlib.sha256(json.dumps(account["sha256"], sort_keys=True).encode()).hexdigest()
 
 
-def _is_checkpoint(path: Path) -> bool:
-    """Whether a file is one that a training wrote."""
-    from safetensors import SafetensorError, safe_open
+# -- refreshes -------------------------------------------------------------------------------------
 
+
+def _pools(work: Path) -> list[Path]:
+    """Find the pools that a refresh may go on with: that of the last run, and one it was told of."""
+    state = json_object(work / STATE)
+    found = [work / "runs" / str(state["run"]) / "pool"] if "run" in state else []
+    found += [Path(str(state["pool"]))] if "pool" in state else []
+    return [each for each in found if is_mined(each)]
+
+
+def _forget_runs(work: Path, user: str) -> list[Erased]:
+    """Erase a user from the run that the next refresh goes on with; remove others that name them."""
+    state, found = json_object(work / STATE), list[Erased]()
+    for run in sorted(each.parent for each in work.glob("runs/*/pool") if is_mined(each)):
+        if run.name == state.get("run"):
+            found += _forget_run(run, user)
+        elif _may_name(run / "pool", user):
+            before = _account_digest(run / "pool")
+            shutil.rmtree(run)
+            note = "removed: nothing goes on with it"
+            found.append(Erased(str(run), "run", True, before, None, note=note))
+    if "pool" in state:
+        remembered = Path(str(state["pool"]))
+        if is_mined(remembered):
+            found.append(_forget_data(remembered, user))
+        else:  # it may come back as it was, and must then be named again
+            del state["pool"]
+            with new_file(work / STATE) as aside:
+                text = json.dumps(state, indent=1, ensure_ascii=False)
+                aside.write_text(text + "\n", encoding="utf-8")
+    return found
+
+
+def _may_name(pool: Path, user: str) -> bool:
+    """Whether a pool names a user, or cannot be read."""
     try:
-        with safe_open(path, "np") as file:
-            facts = file.metadata() or {}
-    except (OSError, SafetensorError):
-        return False
-    return "training" in facts or str(facts.get("format", "")).startswith("whyrank")
+        return user in Mined.read(pool).pool.triplets["user"]
+    except DataError:
+        return True
 
 
-def _hashed(salt: str, user: str) -> str:
-    return hashlib.sha256(f"{salt}\0{user}".encode()).hexdigest()
+def _forget_run(run: Path, user: str) -> list[Erased]:
+    triplets = Mined.read(run / "pool").triplets
+    if _number(triplets, user) < 0:
+        return []
+    found = [_forget_model(run / "model", user, [triplets])] if (run / "model").is_dir() else []
+    # The pool comes last: it tells that there is something to erase.
+    left = [each for each in (run / "checkpoint", run / "pool") if each.exists()]
+    for report in (run / "drift.json", run / "drift.md"):  # what new reviews say, the user's too
+        report.unlink(missing_ok=True)
+    return found + [_forget_data(each, user) for each in left]

@@ -40,26 +40,21 @@ class Learned:
         return self.estimate.not_worse(MARGIN)
 
     def verdict(self) -> str:
-        """What the gate says, in one sentence."""
-        low = f"{100 * self.estimate.line.uplift_low:+.1f}%"
+        """Say what the gate says, in one sentence."""
+        estimate, low = self.estimate, f"{100 * self.estimate.line.uplift_low:+.1f}%"
         if self.passed:
-            return f"Passed: the uplift is above {low} with 99% confidence. {self.estimate.verdict()}"
-        if self.estimate.refused:
-            return f"Not passed. {self.estimate.verdict()} {HELP}"
-        allowed, said = f"{-100 * MARGIN:+.1f}%", self.estimate.verdict()
-        worse = not self.estimate.at_least and self.estimate.line.uplift_high <= -MARGIN
+            return f"Passed: the uplift is above {low} with 99% confidence. {estimate.verdict()}"
+        if estimate.refused:
+            return f"Not passed. {estimate.verdict()} {HELP}"
+        worse = not estimate.at_least and estimate.line.uplift_high <= -MARGIN
         helps = "More lists alone would hardly change that." if worse else HELP
-        return f"Not passed: the uplift may be as low as {low}; {allowed} is allowed. {said} {helps}"
+        allowed = f"the uplift may be as low as {low}; {-100 * MARGIN:+.1f}% is allowed"
+        return f"Not passed: {allowed}. {estimate.verdict()} {helps}"
 
     def as_dict(self) -> dict[str, object]:
-        return {
-            "passed": self.passed,
-            "verdict": self.verdict(),
-            "lists": self.lists,
-            "strength": self.strength,
-            "attention": self.attention,
-            "estimate": self.estimate.as_dict(),
-        }
+        names = ("passed", "lists", "strength", "attention")
+        found = {name: getattr(self, name) for name in names}
+        return found | {"verdict": self.verdict(), "estimate": self.estimate.as_dict()}
 
 
 def learn(
@@ -73,8 +68,8 @@ def learn(
 ) -> Learned:
     """Learn from what people did with reasons, and check the result on the newest part of the log.
 
-    The correction is learned anew from the whole older part of the log, on top of what the reviews say, and replaces
-    any that the model had.
+    The correction is learned anew from the whole older part of the log, on top of what the reviews
+    say, and replaces any that the model had.
 
     Args:
         model: a fitted model of the Profile or BPER families, BPER+ included; not changed.
@@ -100,6 +95,6 @@ def learn(
     found = learn_reactions(before, lists.take(np.arange(older)), run)
     new = with_correction(before, found.correction, log.digest())
     shown = options or Options()
-    newest = lists.take(np.arange(older, count))
-    checked = estimate(newest, Policy(new, shown), Policy(model, shown), clip=clip, confidence=CONFIDENCE)
+    newest, policies = lists.take(np.arange(older, count)), (Policy(new, shown), Policy(model, shown))
+    checked = estimate(newest, *policies, clip=clip, confidence=CONFIDENCE)
     return Learned(new, checked, found.attention.tolist(), found.strength, older)

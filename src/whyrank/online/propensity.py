@@ -13,7 +13,7 @@ from whyrank.explain.options import Options
 from whyrank.explain.rank import CHUNK, Ranker, candidates, drawing
 from whyrank.online.rewards import ShownLists, Values
 
-DEEPEST = 3  # positions whose chances, whatever stands above, are computed exactly in reasonable time
+DEEPEST = 3  # positions whose chances, whatever stands above, are quickly computed exactly
 
 
 class Policy(NamedTuple):
@@ -26,53 +26,57 @@ class Policy(NamedTuple):
 class Along(NamedTuple):
     """The chances of shown lists under a policy; one row per list."""
 
-    chance: Values  # of each reason given those above it; at the end of a short list: that nothing more is shown
-    expected: Values  # what the policy would get at each position given those above it, by a table of rewards
+    chance: Values  # of each reason given those above it; at the end: that nothing more is shown
+    expected: Values  # what the policy would get at each position, by a table of rewards
+
+
+class Part(NamedTuple):
+    """Lists that asked for the same number of reasons, and what theirs are drawn from."""
+
+    rows: NDArray[np.int64]
+    asked: int
+    numbers: NDArray[np.int32]
+    scores: NDArray[np.float32]
 
 
 def along(policy: Policy, lists: ShownLists, rewards: tuple[Values, Values], fold: NDArray[np.int64]) -> Along:
-    """How likely each shown reason is given those above it; `rewards` (explanation x position) are of two folds."""
+    """Compute how likely each shown reason is given those above it.
+
+    `rewards` are tables (explanation x position), one for the lists of each fold.
+    """
     catalog = policy.model.catalog_
     shown, cut = lists.numbers(catalog)
-    users = catalog.users.numbers(lists.users, missing="negative")
-    items = catalog.items.numbers(lists.items, missing="negative")
     chance, expected = np.ones(shown.shape), np.zeros(shown.shape)
     rules = drawing(catalog, policy.options)
-    for part, asked in _alike(lists):
-        numbers, scores = _candidates(policy, users[part], items[part], asked)
+    for part in _parts(policy, lists):
         for side in (0, 1):
-            rows = np.flatnonzero(fold[part] == side)
-            found = along_lists(numbers[rows], scores[rows], *rules, shown[part[rows], :asked], rewards[side])
-            chance[part[rows], :asked], expected[part[rows], :asked] = found
+            own = fold[part.rows] == side
+            rows = part.rows[own]
+            drawn = (part.numbers[own], part.scores[own], *rules, shown[rows, : part.asked])
+            found = along_lists(*drawn, rewards[side])
+            chance[rows, : part.asked], expected[rows, : part.asked] = found
     chance[cut] = 0.0
     return Along(chance, expected)
 
 
 def anywhere(policy: Policy, lists: ShownLists) -> Values:
-    """The chance of each shown reason at its position, whatever stands above it; for lists of up to three."""
+    """Compute the chance of each shown reason at its position; for lists of up to three."""
     catalog = policy.model.catalog_
     shown, _ = lists.numbers(catalog)
-    users = catalog.users.numbers(lists.users, missing="negative")
-    items = catalog.items.numbers(lists.items, missing="negative")
     chance, rules = np.zeros(shown.shape), drawing(catalog, policy.options)
-    for part, asked in _alike(lists):
-        numbers, scores = _candidates(policy, users[part], items[part], asked)
-        chance[part, :asked] = at_positions(numbers, scores, *rules, shown[part, :asked])
+    for part in _parts(policy, lists):
+        own = shown[part.rows, : part.asked]
+        chance[part.rows, : part.asked] = at_positions(part.numbers, part.scores, *rules, own)
     return chance
 
 
-def _alike(lists: ShownLists) -> Iterator[tuple[NDArray[np.int64], int]]:
-    """The lists of every length that was asked for, a part at a time: candidates depend on the length."""
+def _parts(policy: Policy, lists: ShownLists) -> Iterator[Part]:
+    """Yield lists by the number that was asked for: candidates depend on it."""
+    users, items = lists.pairs(policy.model.catalog_)
     for asked in np.unique(lists.asked[lists.asked > 0]).tolist():
-        rows = np.flatnonzero(lists.asked == asked)
-        for start in range(0, len(rows), CHUNK):
-            yield rows[start : start + CHUNK], asked
-
-
-def _candidates(
-    policy: Policy, users: NDArray[np.int32], items: NDArray[np.int32], n: int
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """What lists are drawn from; of an unknown item nothing."""
-    numbers, scores = candidates(policy.model, users, items, n, policy.options)
-    numbers[items < 0] = -1
-    return numbers, scores
+        alike = np.flatnonzero(lists.asked == asked)
+        for start in range(0, len(alike), CHUNK):
+            rows = alike[start : start + CHUNK]
+            found = candidates(policy.model, users[rows], items[rows], asked, policy.options)
+            found[0][items[rows] < 0] = -1  # of an unknown item nothing is shown
+            yield Part(rows, asked, *found)

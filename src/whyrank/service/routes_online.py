@@ -80,7 +80,7 @@ async def experiment_results(request: Request, name: Name, level: Level = 0.95, 
 
     def read() -> bytes:
         found = ab.found(state.store, name)
-        visits = state.followed(found).look()
+        visits = state.followed(found).poll()
         over_time = trend(visits, found, points, level=level) if points else []
         return json_of(results(visits, found, level=level).as_dict() | {"trend": over_time})
 
