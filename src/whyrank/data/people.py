@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR, checked_array, checked_csr
 from whyrank.data.once import made_once
+from whyrank.data.private import is_private
 from whyrank.data.statements import Positions
 
 if TYPE_CHECKING:
@@ -322,7 +323,7 @@ def _most_worth(
 
 
 def _quotes(said: Said, entry: Longs) -> pl.DataFrame:
-    """Every sentence that somebody wrote, by entry; whitespace as single blanks, long ones cut after a word."""
+    """Every sentence that somebody wrote and that is not private; blanks are single, long ones are cut after a word."""
     if said.sentence is None:
         return pl.DataFrame(schema={"entry": pl.Int64, **TEXTS})
     source = pl.repeat(None, len(entry), dtype=pl.String, eager=True) if said.source is None else said.source
@@ -335,7 +336,7 @@ def _quotes(said: Said, entry: Longs) -> pl.DataFrame:
     long = pl.col("text").str.len_chars() > CUT
     return (
         table.with_columns(tidy)
-        .filter(pl.col("text").str.len_chars() > 0)
+        .filter((pl.col("text").str.len_chars() > 0) & ~pl.col("text").map_batches(is_private, pl.Boolean))
         .with_columns(pl.when(long).then(cut).otherwise("text").alias("text"))
         .cast({"user": pl.Int32})
     )

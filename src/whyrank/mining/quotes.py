@@ -7,14 +7,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.columns import from_lines
+from whyrank.data.private import is_private
 from whyrank.mining._tokens import gather_lines
 from whyrank.mining.nouns import StatementEnglish
 
 SHORT, GOOD, LONG = 15, 90, 200  # characters of a quote: the least, the best, the most
-PRIVATE = (
-    r"(?i)(?:\S+@\S+|https?:|www\.|\w\.[a-z]{2,}(?:/|\b)|@\w+|#\w+|\+?\d[\d\s().-]{6,}\d"
-    r"|\d+\s+(?:\w+\s+){1,2}(?:street|st|road|rd|avenue|ave|boulevard|blvd|lane|drive|terrace|square|court|way)\b)"
-)
 MARKUP = r"(?i)\[/?(?:b|i|u|h\d|strike|spoiler|quote|list|olist|url|\*)(?:=[^\]]*)?\]"  # [b]very[/b]
 WORD = r"[\p{L}]+"
 TOKEN = r"[\p{L}]+(?:['’]t\b)?"  # wasn't is one word
@@ -47,7 +44,7 @@ def read_quotes(
     """
     sentences = from_lines(gather_lines(text, starts, lengths))
     tidy = sentences.str.replace_all(MARKUP, "").str.replace_all(r"\s+", " ").str.strip_chars(" -*\"'.,;:)(")
-    good = (tidy.str.len_chars() >= SHORT) & (tidy.str.len_chars() <= LONG) & ~tidy.str.contains(PRIVATE)
+    good = (tidy.str.len_chars() >= SHORT) & (tidy.str.len_chars() <= LONG) & ~is_private(tidy)
     if not vulgar:
         words = "|".join(sorted(language.vulgar))
         good &= ~tidy.str.contains(rf"(?i)\b(?:{words})\b")
