@@ -446,3 +446,19 @@ def test_rows_with_ratings_times_and_records_that_are_none_are_skipped_and_count
     path.write_text("\n".join(["user,item,explanation,rating", *(row[: row.index(",", 6)] for row in rows[:2]), ""]))
     with pytest.raises(DataError, match="row 2, column 'rating': not a number: 'good'"):
         read(path)
+
+
+@pytest.mark.parametrize("name", ["said.csv", "said.tsv", "said.csv.gz"])
+def test_what_is_written_for_spreadsheets_holds_no_formula_and_reads_as_it_was(tmp_path: Path, name: str) -> None:
+    rows = {
+        "user": ["@ann", "'=b"],
+        "item": ["-inn", "+spa"],
+        "explanation": ["=1+1", "-5"],
+        "sentence": ["=cmd()", "x"],
+    }
+    said = Triplets.from_frame(pl.DataFrame(rows))
+    said.write(tmp_path / name)
+    table = pl.read_csv(tmp_path / name, separator="\t" if "tsv" in name else ",", infer_schema=False)
+    assert sorted(table["user"]) == ["''=b", "'@ann"]
+    assert sorted(table["explanation"]) == ["'=1+1", "-5"]
+    assert read(tmp_path / name).frame().equals(said.frame())

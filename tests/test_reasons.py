@@ -338,3 +338,26 @@ def test_pairs_in_columns_of_odd_types_are_typed_errors(model: BPER, tmp_path: P
     with pytest.raises(DataError, match=r"pairs\.parquet"):
         explain_file(model, tmp_path / "pairs.parquet", tmp_path / "out.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["pairs.parquet"]
+
+
+@pytest.mark.parametrize("name", ["pairs.parquet", "pairs.csv", "pairs.jsonl"])
+def test_own_columns_of_pairs_survive_beside_their_reasons(
+    model: BPER, split: Split, tmp_path: Path, name: str
+) -> None:
+    known = split.train.frame().select("user", "item").unique(maintain_order=True).head(4)
+    own = known.with_columns(place=pl.Series([7, 8, 9, 10]), score=pl.Series(["=1", "b", "c", "d"]))
+    pairs = pl.concat([own, own[:1].with_columns(item=pl.lit("nowhere"))])
+    write_table(pairs, tmp_path / name)
+    explain_file(model, tmp_path / name, tmp_path / "out.parquet", 2)
+    made = pl.read_parquet(tmp_path / "out.parquet")
+    found = made.select("user", "item", pl.col("place").cast(pl.Int64), score="score_of_pair").unique(
+        maintain_order=True
+    )
+    assert found.equals(pairs)
+    assert made["score"].dtype == pl.Float32
+
+
+def test_a_list_in_the_pairs_is_refused_where_the_output_is_text(model: BPER, tmp_path: Path) -> None:
+    pl.DataFrame({"user": ["a"], "item": ["b"], "tags": [["x"]]}).write_parquet(tmp_path / "pairs.parquet")
+    with pytest.raises(ParameterError, match="'tags' of pairs holds lists"):
+        explain_file(model, tmp_path / "pairs.parquet", tmp_path / "out.csv", 2)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import re
 
+import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from whyrank.data.columns import for_spreadsheets, from_spreadsheets
 from whyrank.render import (
     FittingTable,
     csv_table,
-    from_spreadsheet,
     html_table,
     is_numeric,
     latex_table,
@@ -86,7 +87,10 @@ def test_no_cell_is_a_formula_and_every_text_comes_back(text: str) -> None:
     cell = spreadsheet_cell(text)
     if cell.startswith(("=", "+", "-", "@", "\t", "\r")):  # a number, or a lonely sign
         assert not cell.strip("+-0123456789.,eE %*")
-    assert from_spreadsheet(cell) == text
+    frame = pl.DataFrame({"text": [text], "count": [1]})
+    written = frame.with_columns(for_spreadsheets())
+    assert written["text"].to_list() == [cell]
+    assert written.with_columns(from_spreadsheets()).equals(frame)
 
 
 def test_figures_of_a_csv_table_stay_numbers() -> None:

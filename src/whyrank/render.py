@@ -20,7 +20,7 @@ Marks = Sequence[Sequence[bool]] | None
 LONG = 28  # characters; a longer text in a cell may be broken
 FRAME = 3  # characters that a column of a terminal's table takes besides its text
 NARROW = 24  # characters that a column keeps whose texts may be wrapped
-FORMULA = re.compile(r"'*[=+\-@\t\r]")
+FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")  # as in data/columns.py, which writes whole tables
 NUMBER = re.compile(r"[+-]?(\d[\d.,]*(e[+-]?\d+)?)?[ %‰*]*", re.IGNORECASE)
 
 
@@ -127,15 +127,10 @@ def csv_table(headers: Headers, rows: Rows) -> str:
 def spreadsheet_cell(text: str) -> str:
     """Put an apostrophe before a text that a spreadsheet would compute; numbers stay numbers.
 
-    >>> spreadsheet_cell("=1+1"), spreadsheet_cell("-0.5%"), from_spreadsheet("'=1+1")
-    ("'=1+1", '-0.5%', '=1+1')
+    >>> spreadsheet_cell("=1+1"), spreadsheet_cell("-0.5%")
+    ("'=1+1", '-0.5%')
     """
     return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
-
-
-def from_spreadsheet(cell: str) -> str:
-    """Return the text from which `spreadsheet_cell` made a cell."""
-    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
 
 
 def latex_table(headers: Headers, rows: Rows, marks: Marks = None) -> str:

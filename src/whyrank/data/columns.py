@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from whyrank.errors import DataError
 
+FORMULA = r"^'*[=+\-@\t\r\n＝＋－＠]"  # what a spreadsheet computes, and what was such a text
+NUMBER = r"(?i)^[+-]?(?:\d[\d.,]*(?:e[+-]?\d+)?)?[ %‰*]*$"
 CLOCKS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M")
 EPOCH_MILLISECONDS = 100_000_000_000  # a larger time counts milliseconds: in seconds it would be the year 5138
 DAYS = ("%Y-%m-%d", "%m %d, %Y", "%B %d, %Y")
@@ -133,6 +135,23 @@ def _check_rows(series: pl.Series, bad: pl.Series, problem: str, expected: str) 
 
 def _wrong_type(series: pl.Series, expected: str) -> DataError:
     return DataError(f"a column of type {series.dtype}"[:200], column=series.name, expected=expected)
+
+
+def for_spreadsheets() -> pl.Expr:
+    """Return texts with an apostrophe before what a spreadsheet would compute, as `render.spreadsheet_cell` writes it.
+
+    >>> pl.DataFrame({"a": ["=1+1", "-0.5", "'=1"]}).select(for_spreadsheets())["a"].to_list()
+    ["'=1+1", '-0.5', "''=1"]
+    """
+    texts = pl.col(pl.String)
+    computed = texts.str.contains(FORMULA) & ~texts.str.contains(NUMBER)
+    return pl.when(computed).then("'" + texts).otherwise(texts).name.keep()
+
+
+def from_spreadsheets() -> pl.Expr:
+    """Return the texts from which `for_spreadsheets` made these."""
+    texts = pl.col(pl.String)
+    return pl.when(texts.str.contains(f"^'{FORMULA[1:]}")).then(texts.str.slice(1)).otherwise(texts).name.keep()
 
 
 def to_lines(texts: pl.Series) -> bytes:

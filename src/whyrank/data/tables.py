@@ -16,7 +16,7 @@ from typing import Literal
 import polars as pl
 
 from whyrank.atomic import new_file
-from whyrank.data.columns import to_lines
+from whyrank.data.columns import for_spreadsheets, from_spreadsheets, to_lines
 from whyrank.data.compressed import EXPANSION, careful_lines, check_expansion, largest_size, too_large
 from whyrank.data.parquet import check_parquet, read_parquet, text_size
 from whyrank.data.problems import Problems
@@ -102,11 +102,14 @@ def read_table(
     check_expansion(path, max_expansion)
     try:
         table = _read_quickly(path, form, mapping, positions)
-        if form != "jsonl" or not holds_nul(table):
+        if form != "jsonl":
+            return table.with_columns(from_spreadsheets())
+        if not holds_nul(table):
             return table
     except (*UNREADABLE, UnicodeDecodeError):
         pass
-    return _read_carefully(path, form, mapping, positions, problems)
+    table = _read_carefully(path, form, mapping, positions, problems)
+    return table if form == "jsonl" else table.with_columns(from_spreadsheets())
 
 
 def columns_of(path: Path) -> list[str]:
@@ -128,7 +131,7 @@ def holds_nul(table: pl.DataFrame) -> bool:
 
 
 def write_table(frame: pl.DataFrame, path: str | Path) -> Path:
-    """Write a table; the form and the compression follow the name."""
+    """Write a table; the form and the compression follow the name. In CSV and TSV, no text is a formula."""
     path = Path(path)
     form, compression = form_of(path)
     with new_file(path) as aside:
@@ -137,7 +140,7 @@ def write_table(frame: pl.DataFrame, path: str | Path) -> Path:
         elif form == "jsonl":
             frame.write_ndjson(aside, compression=compression or "uncompressed", check_extension=False)
         else:
-            frame.write_csv(
+            frame.with_columns(for_spreadsheets()).write_csv(
                 aside,
                 separator="\t" if form == "tsv" else ",",
                 compression=compression or "uncompressed",
@@ -219,7 +222,8 @@ def table_batches(
     elif form != "parquet" and problems.on_error == "skip":  # polars stops at a bad row
         rows = csv_rows(path, form, False, problems)
         while some := list(islice(rows, size)):
-            yield pl.DataFrame(some, schema=dict.fromkeys(some[0], pl.String)).select(*pick([*some[0]]))
+            texts = pl.DataFrame(some, schema=dict.fromkeys(some[0], pl.String)).select(*pick([*some[0]]))
+            yield texts.with_columns(from_spreadsheets())
     else:
         try:
             if form == "parquet":
@@ -231,7 +235,7 @@ def table_batches(
                 total += text_size(batch)
                 if form == "parquet" and total > largest_size(path, max_expansion):
                     raise too_large(path, max_expansion)
-                yield batch
+                yield batch if form == "parquet" else batch.with_columns(from_spreadsheets())
         except UNREADABLE as error:
             if form != "parquet":
                 deque(csv_rows(path, form, False, problems), 0)  # raises where the bad row is

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from whyrank.errors import ParameterError
 from whyrank.explain.options import Options
-from whyrank.explain.parts import Made, Progress, check_paths, parts_of, sink
+from whyrank.explain.parts import Made, Progress, check_columns, check_paths, parts_of, sink
 from whyrank.explain.rank import ItemRanker, Ranker, check_count, fallback_of, rank_items, user_numbers
 from whyrank.explain.reasons import table
 from whyrank.explain.result import explain, explained, ranked_known
@@ -113,6 +114,9 @@ def explain_file(
     name of the output says. Somebody unknown is answered from the item and popularity, with `fallback` unknown_user; a
     pair without a reason becomes one row with `status` no_reason or unknown_item. Parts are saved beside the output
     until all are done; the same call after an interruption goes on where it stopped.
+
+    Other columns of the pairs follow the columns of reasons in every row of their pair, `_of_pair` behind a name that
+    reasons have, too.
     """
     begin = time.perf_counter()
     pairs, output, options, shown = Path(pairs), Path(output), options or Options(), shown or BulkColumns()
@@ -121,10 +125,13 @@ def explain_file(
     def make(some: pl.DataFrame, first: int) -> pl.DataFrame:
         places = np.arange(first, first + len(some), dtype=np.uint64)  # a pair that comes twice is drawn twice
         found = explain(model, some, options, n, templates=shown.templates, threads=threads, places=places)
-        return _with_titles(table(found, quotes=shown.quotes, sentences=shown.sentences), shown.titles)
+        made = _with_titles(table(found, quotes=shown.quotes, sentences=shown.sentences), shown.titles)
+        return _with_own_columns(made, some, found.starts)
 
     with parts_of(output, fingerprint(model, pairs, n, options, shown)) as parts:
-        made = parts.make(parts.scan(pairs, ("user", "item")), pairs, ROWS, make, progress)
+        source = parts.scan(pairs, ("user", "item"))
+        check_columns(source, output)
+        made = parts.make(source, pairs, ROWS, make, progress)
         sink(made.table, output)
         reasons, statuses, unknown = _counts_of_pairs(made)
     return BulkReport(str(output), made.total, reasons, statuses, unknown, made.resumed, time.perf_counter() - begin)
@@ -162,7 +169,7 @@ def recommend_file(
     model.item_keys()  # a model that ranks no items says so before anything is written
     with parts_of(output, fingerprint(model, source, (n, reasons), options, shown)) as parts:
         everybody = pl.LazyFrame({"user": model.catalog_.users.ids})
-        asked = everybody if source is None else parts.scan(source, ("user",))
+        asked = everybody if source is None else parts.scan(source, ("user",)).select("user")
         made = parts.make(asked, source, max(1, ROWS // n), make, progress)
         sink(made.table, output)
         counts = _counts_of_items(made, reasons > 0)
@@ -243,6 +250,13 @@ def _with_titles(made: pl.DataFrame, titles: pl.DataFrame | None) -> pl.DataFram
     names = titles.select("item", "title").unique("item", keep="first")
     joined = made.select("item").join(names, on="item", how="left", maintain_order="left")
     return made.insert_column(made.columns.index("item") + 1, joined["title"])
+
+
+def _with_own_columns(made: pl.DataFrame, pairs: pl.DataFrame, starts: NDArray[np.int64]) -> pl.DataFrame:
+    """Put what the file of pairs says of each pair behind the reasons, which begin at `starts`."""
+    own = pairs.drop("user", "item")
+    own = own.rename({name: f"{name}_of_pair" for name in own.columns if name in made.columns})
+    return made.hstack(own[np.repeat(np.arange(len(own)), np.maximum(np.diff(starts), 1))])
 
 
 def _counts_of_pairs(made: Made) -> tuple[int, dict[str, int], int]:

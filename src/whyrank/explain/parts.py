@@ -11,6 +11,7 @@ from typing import NamedTuple
 import polars as pl
 
 from whyrank.atomic import new_file, sole_writer
+from whyrank.data.columns import for_spreadsheets, from_spreadsheets
 from whyrank.data.compressed import check_expansion
 from whyrank.data.parquet import check_parquet
 from whyrank.data.tables import UNREADABLE, first_line, form_of
@@ -34,7 +35,10 @@ class Parts:
         self.folder = folder
 
     def scan(self, path: Path, columns: Sequence[str]) -> pl.LazyFrame:
-        """Columns of ids of a file. Parquet is read in place; other forms become Parquet, whose slices are cheap."""
+        """Return a file's rows, with its columns of ids as texts and whatever other columns it has.
+
+        Parquet is read in place; other forms become Parquet, whose slices are cheap.
+        """
         try:
             source = (
                 pl.scan_parquet(check_parquet(path), glob=False)
@@ -50,7 +54,7 @@ class Parts:
                 problem = "missing column" if kind is None else f"a column of type {kind}"
                 wanted = "columns" if len(columns) > 1 else "a column"
                 raise DataError(problem, path=path, column=name, expected=f"ids in {wanted} {' and '.join(columns)}")
-        return source.select(pl.col(*columns).cast(pl.String))
+        return source.with_columns(pl.col(*columns).cast(pl.String))
 
     def make(
         self,
@@ -87,10 +91,12 @@ class Parts:
             check_expansion(path)
             with new_file(staged) as aside, path.open("rb") as file:
                 if form == "jsonl":
-                    lazy = pl.scan_ndjson(file, schema=dict.fromkeys(columns, pl.String))
+                    ids = dict.fromkeys(columns, pl.String)
+                    lazy = pl.scan_ndjson(file, schema_overrides=ids, infer_schema_length=None)
                 else:
                     quote, separator = (None, "\t") if form == "tsv" else ('"', ",")
                     lazy = pl.scan_csv(file, separator=separator, quote_char=quote, infer_schema=False)
+                    lazy = lazy.with_columns(from_spreadsheets())
                 try:
                     lazy.sink_parquet(aside)
                 except UNREADABLE as error:
@@ -140,8 +146,16 @@ def check_paths(output: Path, source: Path | None, *, lists: bool) -> None:
         raise ParameterError(f"{output}: is the file that is read, which would be lost; name another output")
 
 
+def check_columns(source: pl.LazyFrame, output: Path) -> None:
+    """Refuse columns that the output cannot hold, before anything is done."""
+    nested = [name for name, kind in source.collect_schema().items() if kind.is_nested()]
+    if nested and _form(output) in ("csv", "tsv"):
+        problem = f"the column {nested[0]!r} of pairs holds lists, which a table of text cannot"
+        raise ParameterError(f"{output}: {problem}; use .parquet or .jsonl, or leave it out")
+
+
 def sink(table: pl.LazyFrame, output: Path) -> None:
-    """Write a table as its name says: .parquet, .csv, .tsv or .jsonl."""
+    """Write a table as its name says: .parquet, .csv, .tsv (where no text is a formula) or .jsonl."""
     form = _form(output)
     with new_file(output) as aside:
         if form == "parquet":
@@ -149,7 +163,7 @@ def sink(table: pl.LazyFrame, output: Path) -> None:
         elif form == "jsonl":
             table.sink_ndjson(aside)
         else:
-            table.sink_csv(aside, separator="\t" if form == "tsv" else ",")
+            table.with_columns(for_spreadsheets()).sink_csv(aside, separator="\t" if form == "tsv" else ",")
 
 
 def collected(rows: pl.LazyFrame, path: Path | None) -> pl.DataFrame:

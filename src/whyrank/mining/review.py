@@ -9,11 +9,11 @@ import polars as pl
 
 from whyrank.atomic import new_file
 from whyrank.data.problems import Problems
+from whyrank.data.columns import for_spreadsheets
 from whyrank.data.tables import read_table
 from whyrank.errors import DataError
 from whyrank.mining.mined import Mined
 from whyrank.mining.pool import described, merged
-from whyrank.render import from_spreadsheet, spreadsheet_cell
 
 DECISIONS = ("accept", "merge", "reject")
 EXAMPLES = 3  # other wordings shown per explanation
@@ -37,10 +37,8 @@ def write_review(mined: Mined, path: str | Path) -> Path:
         maintain_order="left",
     )
     with new_file(path) as aside:
-        cells = pl.col(pl.String).map_elements(spreadsheet_cell, return_dtype=pl.String)
-        table.select(pl.lit("accept").alias("decision"), pl.lit("").alias("into"), pl.all()).with_columns(
-            cells
-        ).write_csv(aside, float_precision=3)
+        table = table.select(pl.lit("accept").alias("decision"), pl.lit("").alias("into"), pl.all())
+        table.with_columns(for_spreadsheets()).write_csv(aside, float_precision=3)
     return Path(path)
 
 
@@ -52,7 +50,6 @@ def apply_review(mined: Mined, path: str | Path) -> Mined:
     """
     path = Path(path)
     table = read_table(path, ("decision", "into", "id", "text"), None, Problems("raise", may_skip=False))
-    table = table.with_columns(pl.all().map_elements(from_spreadsheet, return_dtype=pl.String))
     into, rejected, texts = _decisions(table, set(mined.explanations["id"]), path)
     pool = merged(mined.pool, into)
     gone = pl.col("explanation").is_in(sorted(rejected))
