@@ -18,21 +18,22 @@ from whyrank.data.vocabulary import feed_ids
 from whyrank.errors import DataError, ParameterError
 
 KINDS = ("shown", "clicked", "dismissed", "helpful", "converted")
-EXPOSURES: Mapping[str, type[pl.DataType]] = {
+Columns = Mapping[str, type[pl.DataType]]
+EXPOSURES: Columns = {
     "exposure": pl.String,
     "time": pl.Int64,  # Unix seconds, UTC
     "user": pl.String,
     "item": pl.String,
     "position": pl.Int32,  # from 1; 0: a list without reasons, which has one row
     "explanation": pl.String,  # null in a list without reasons
-    "propensity": pl.Float64,  # of showing it at this position, given those above it; 1 without exploration
+    "propensity": pl.Float64,  # of showing it here, given those above it; 1 without exploration
     "experiment": pl.String,
     "arm": pl.String,
     "model": pl.String,  # digest
     "route": pl.String,
-    "asked": pl.Int32,  # reasons that were asked for; null: not known, taken for the longest list of the route
+    "asked": pl.Int32,  # reasons asked for; null: taken for the longest list of the route
 }
-EVENTS: Mapping[str, type[pl.DataType]] = {
+EVENTS: Columns = {
     "exposure": pl.String,
     "position": pl.Int32,  # null: of the list as a whole
     "event": pl.String,
@@ -40,15 +41,44 @@ EVENTS: Mapping[str, type[pl.DataType]] = {
     "time": pl.Int64,
     "user": pl.String,
 }
-OPTIONAL = {"explanation", "experiment", "arm", "asked", "position of events"}
-NAMES = ("exposures", "events")
+TABLES = {"exposures": EXPOSURES, "events": EVENTS}
+MAY_LACK: Mapping[str, Mapping[str, float | None]] = {  # columns, and what stands for them
+    "exposures": {"experiment": None, "arm": None, "asked": None},
+    "events": {"value": 1.0, "position": None},
+}
+MAY_BE_NULL = {"exposures": {"explanation", "experiment", "arm", "asked"}, "events": {"position"}}
+WRONG = {  # rows that cannot be, by the column to blame, and what is expected
+    "exposures": (
+        ("position", pl.col("position") < 0, "0 or more"),
+        (
+            "explanation",
+            (pl.col("position") == 0) != pl.col("explanation").is_null(),
+            "null where position is 0, and only there",
+        ),
+        (
+            "propensity",
+            ~((pl.col("propensity") > 0) & (pl.col("propensity") <= 1)),
+            "a number above 0 and at most 1",
+        ),
+        ("asked", pl.col("asked") < pl.col("position"), "no list longer than was asked for"),
+        (
+            "position",
+            ~pl.struct("exposure", "position").is_first_distinct(),
+            "each position once in an exposure",
+        ),
+    ),
+    "events": (
+        ("event", ~pl.col("event").is_in(KINDS), f"one of {', '.join(KINDS)}"),
+        ("value", ~pl.col("value").is_finite(), "a finite number"),
+    ),
+}
 FORMAT = "whyrank-log-1"
 MARKER = Marker("log.json", r"log\.json|(exposures|events)\.(parquet|jsonl)")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Log:
-    """Exposures, one row per shown reason, and events. Both are checked and sorted when a log is made.
+    """Exposures, one row per shown reason, and events. Both are checked and sorted.
 
     Args:
         exposures: columns of `EXPOSURES`; `experiment`, `arm` and `asked` may be missing.
@@ -59,7 +89,8 @@ class Log:
 
     >>> shown = {"exposure": ["x"], "time": [0], "user": ["ann"], "item": ["inn"], "position": [1],
     ...          "explanation": ["quiet"], "propensity": [1.0], "model": ["d1"], "route": ["explain"]}
-    >>> Log(pl.DataFrame(shown), pl.DataFrame({"exposure": ["x"], "event": ["clicked"], "time": [9], "user": ["ann"]}))
+    >>> done = {"exposure": ["x"], "event": ["clicked"], "time": [9], "user": ["ann"]}
+    >>> Log(pl.DataFrame(shown), pl.DataFrame(done))
     Log(1 list, 1 reason, 1 event)
     """
 
@@ -67,16 +98,16 @@ class Log:
     events: pl.DataFrame
 
     def __post_init__(self) -> None:
-        exposures = _typed(self.exposures, EXPOSURES, "exposures", {"experiment": None, "arm": None, "asked": None})
-        events = _typed(self.events, EVENTS, "events", {"value": 1.0, "position": None})
-        _check_exposures(exposures)
-        _check_events(events, exposures)
+        exposures, events = (_checked(getattr(self, name), name) for name in TABLES)
+        unknown = ~pl.col("exposure").is_in(exposures["exposure"].unique().implode())
+        _refuse(events, "events", "exposure", unknown, "an exposure of the log")
         object.__setattr__(self, "exposures", exposures.sort("exposure", "position"))
         object.__setattr__(self, "events", events.sort(*EVENTS, nulls_last=True))
 
     def __repr__(self) -> str:
-        sizes = ((self.lists, "list"), ((self.exposures["position"] > 0).sum(), "reason"), (len(self.events), "event"))
-        return f"Log({', '.join(f'{count:,} {name}' + 's' * (count != 1) for count, name in sizes)})"
+        reasons = int((self.exposures["position"] > 0).sum())
+        sizes = {"list": self.lists, "reason": reasons, "event": len(self.events)}
+        return f"Log({', '.join(f'{n:,} {name}' + 's' * (n != 1) for name, n in sizes.items())})"
 
     @cached_property
     def lists(self) -> int:
@@ -85,7 +116,12 @@ class Log:
 
     @classmethod
     def read(
-        cls, source: str | Path, *, since: int | None = None, until: int | None = None, experiment: str | None = None
+        cls,
+        source: str | Path,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        experiment: str | None = None,
     ) -> Log:
         """Read a log from a store or a folder.
 
@@ -102,99 +138,81 @@ class Log:
         """
         if "://" in str(source) or Path(source).is_file():
             from whyrank.online.reading import read_store
-            from whyrank.online.store import Store
 
-            store = Store(str(source)).create()
-            try:
-                return cls(*read_store(store, since, until, experiment))
-            finally:
-                store.close()
-        exposures, events = (_read_table(Path(source), name) for name in NAMES)
-        whole = cls(exposures, events)
+            return cls(*read_store(str(source), since, until, experiment))
+        whole = cls(*(_read_table(Path(source), name) for name in TABLES))
         return whole.between(since, until, experiment)
 
     def between(self, since: int | None = None, until: int | None = None, experiment: str | None = None) -> Log:
-        """The part of the log as `read` would give it."""
-        wanted, early = pl.lit(True), pl.lit(True)
-        if since is not None:
-            wanted &= pl.col("time") >= since
-        if until is not None:
-            wanted &= pl.col("time") < until
-            early = pl.col("time") < until
+        """Take the part of the log that `read` would give."""
+        early = pl.lit(True) if until is None else pl.col("time") < until
+        wanted = early if since is None else early & (pl.col("time") >= since)
         if experiment is not None:
             wanted &= pl.col("experiment").eq_missing(pl.lit(experiment))
-        exposures = self.exposures.filter(wanted)
-        return Log(exposures, self.events.filter(early).join(exposures, on="exposure", how="semi"))
+        return self._part(wanted, early)
 
     def of_route(self, route: str | None) -> Log:
-        """The lists of one route; all of them where none is given."""
-        if route is None:
-            return self
-        exposures = self.exposures.filter(pl.col("route") == route)
-        return Log(exposures, self.events.join(exposures, on="exposure", how="semi"))
+        """Take the lists of one route; all of them where none is given."""
+        return self if route is None else self._part(pl.col("route") == route)
+
+    def _part(self, wanted: pl.Expr, done: pl.Expr | None = None) -> Log:
+        """Take some exposures, and their events."""
+        shown = self.exposures.filter(wanted)
+        events = self.events if done is None else self.events.filter(done)
+        return Log(shown, events.join(shown, on="exposure", how="semi"))
 
     def write(self, folder: str | Path) -> Path:
         """Write a folder with exposures.parquet and events.parquet that `read` reads."""
         with new_folder(folder, MARKER) as aside:
-            for name in NAMES:
+            for name in TABLES:
                 getattr(self, name).write_parquet(aside / f"{name}.parquet")
-            about = {"format": FORMAT, "lists": self.lists, "events": len(self.events), "digest": self.digest()}
-            (aside / MARKER.file).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+            about = {"format": FORMAT, "lists": self.lists, "events": len(self.events)}
+            text = json.dumps(about | {"digest": self.digest()}, indent=2)
+            (aside / MARKER.file).write_text(text + "\n", encoding="utf-8")
         return Path(folder)
 
     def digest(self) -> str:
-        """SHA-256 of both tables; the order of the rows that a log was made of does not matter."""
+        """Return SHA-256 of both tables, whatever the order of the rows that the log was made of."""
         hasher = hashlib.sha256()
-        for table in (self.exposures, self.events):
-            for column in table:
-                hasher.update(column.name.encode())
-                hasher.update(column.is_null().to_numpy().tobytes())
-                if column.dtype == pl.String:
-                    feed_ids(hasher, column.fill_null(""))
-                else:
-                    hasher.update(column.fill_null(0).to_numpy().tobytes())
+        for column in (*self.exposures, *self.events):
+            hasher.update(column.name.encode())
+            hasher.update(column.is_null().to_numpy().tobytes())
+            if column.dtype == pl.String:
+                feed_ids(hasher, column.fill_null(""))
+            else:
+                hasher.update(column.fill_null(0).to_numpy().tobytes())
         return hasher.hexdigest()
 
 
-def _typed(
-    table: pl.DataFrame, kinds: Mapping[str, type[pl.DataType]], name: str, defaults: Mapping[str, float | None]
-) -> pl.DataFrame:
-    """The columns of a table of the log, in order and with their types."""
-    columns = []
+def _checked(table: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Take the columns of a table of the log, in order and with their types."""
+    columns, kinds = [], TABLES[name]
     for column, kind in kinds.items():
-        if column not in table.columns:
-            if column not in defaults:
-                raise DataError(f"{name} have no such column", column=column, expected=", ".join(kinds))
-            columns.append(pl.repeat(defaults[column], len(table), dtype=kind(), eager=True).alias(column))
+        if column in table.columns:
+            columns.append(_typed(table[column], kind, name))
             continue
-        try:
-            found = table[column].cast(kind)
-        except pl.exceptions.PolarsError as error:
-            raise DataError(f"{name}: {first_line(error)}", column=column, expected=str(kind)) from error
-        optional = column in OPTIONAL or f"{column} of {name}" in OPTIONAL
-        if found.null_count() and not optional:
-            row = int(found.is_null().arg_true()[0]) + 1
-            raise DataError(f"{name}: missing value", row=row, column=column, expected="a value in every row")
-        columns.append(found)
-    return pl.DataFrame(columns)
+        if column not in MAY_LACK[name]:
+            expected = ", ".join(kinds)
+            raise DataError(f"{name} have no such column", column=column, expected=expected)
+        value = MAY_LACK[name][column]
+        columns.append(pl.repeat(value, len(table), dtype=kind(), eager=True).alias(column))
+    found = pl.DataFrame(columns)
+    for column, wrong, expected in WRONG[name]:
+        _refuse(found, name, column, wrong, expected)
+    return found
 
 
-def _check_exposures(table: pl.DataFrame) -> None:
-    _refuse(table, "exposures", "position", pl.col("position") < 0, "0 or more")
-    empty = (pl.col("position") == 0) != pl.col("explanation").is_null()
-    _refuse(table, "exposures", "explanation", empty, "null where position is 0, and only there")
-    impossible = ~((pl.col("propensity") > 0) & (pl.col("propensity") <= 1))
-    _refuse(table, "exposures", "propensity", impossible, "a number above 0 and at most 1")
-    _refuse(table, "exposures", "asked", pl.col("asked") < pl.col("position"), "no list longer than was asked for")
-    repeated = ~pl.struct("exposure", "position").is_first_distinct()
-    _refuse(table, "exposures", "position", repeated, "each position once in an exposure")
-
-
-def _check_events(table: pl.DataFrame, exposures: pl.DataFrame) -> None:
-    _refuse(table, "events", "event", ~pl.col("event").is_in(KINDS), f"one of {', '.join(KINDS)}")
-    _refuse(table, "events", "value", ~pl.col("value").is_finite(), "a finite number")
-    unknown = ~pl.col("exposure").is_in(exposures["exposure"].unique().implode())
-    _refuse(table, "events", "exposure", unknown, "an exposure of the log")
+def _typed(column: pl.Series, kind: type[pl.DataType], table: str) -> pl.Series:
+    try:
+        found = column.cast(kind)
+    except pl.exceptions.PolarsError as error:
+        problem = f"{table}: {first_line(error)}"
+        raise DataError(problem, column=column.name, expected=str(kind)) from error
+    if found.null_count() and column.name not in MAY_BE_NULL[table]:
+        row = int(found.is_null().arg_true()[0]) + 1
+        problem, expected = f"{table}: missing value", "a value in every row"
+        raise DataError(problem, row=row, column=column.name, expected=expected)
+    return found
 
 
 def _refuse(table: pl.DataFrame, name: str, column: str, wrong: pl.Expr, expected: str) -> None:
@@ -202,22 +220,24 @@ def _refuse(table: pl.DataFrame, name: str, column: str, wrong: pl.Expr, expecte
     found = table.select(wrong.alias("wrong"))["wrong"].arg_true()
     if len(found):
         row = int(found[0])
-        raise DataError(f"{name}: {table[column][row]!r}", row=row + 1, column=column, expected=expected)
+        problem = f"{name}: {table[column][row]!r}"
+        raise DataError(problem, row=row + 1, column=column, expected=expected)
 
 
 def _read_table(folder: Path, name: str) -> pl.DataFrame:
-    """A table of a folder, from Parquet or JSON lines."""
+    """Read a table of a folder, from Parquet or JSON lines."""
     if not folder.is_dir():
-        raise ParameterError(f"{folder}: no such folder; give a folder with a log, or the URL of a store")
-    kinds = EXPOSURES if name == "exposures" else EVENTS
-    for suffix in ("parquet", "jsonl"):
-        path = inside(folder, f"{name}.{suffix}")
-        if not path.is_file():
-            continue
-        try:
-            if suffix == "parquet":
-                return read_parquet(path)
-            return pl.read_ndjson(path, schema_overrides=kinds) if path.stat().st_size else pl.DataFrame(schema=kinds)
-        except UNREADABLE as error:
-            raise DataError(f"cannot be read: {first_line(error)}", path=path) from error
-    raise DataError(f"no {name}.parquet or {name}.jsonl", path=folder, expected="a folder that Log.write wrote")
+        hint = "give a folder with a log, or a store"
+        raise ParameterError(f"{folder}: no such folder; {hint}")
+    parquet, lines = (inside(folder, f"{name}.{suffix}") for suffix in ("parquet", "jsonl"))
+    try:
+        if parquet.is_file():
+            return read_parquet(parquet)
+        if lines.is_file():
+            empty, kinds = not lines.stat().st_size, TABLES[name]
+            return pl.DataFrame(schema=kinds) if empty else pl.read_ndjson(lines, schema_overrides=kinds)
+    except UNREADABLE as error:
+        path = parquet if parquet.is_file() else lines
+        raise DataError(f"cannot be read: {first_line(error)}", path=path) from error
+    expected = "a folder that Log.write wrote"
+    raise DataError(f"no {name}.parquet or {name}.jsonl", path=folder, expected=expected)

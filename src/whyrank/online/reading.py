@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -15,55 +15,54 @@ from whyrank.online.tables import events, exposures
 
 ROWS = 50_000  # in memory as Python objects at once
 SLATE = pl.List(pl.Struct({"i": pl.String, "e": pl.String, "p": pl.Float64}))
-LISTS = ("id", "time", "user", "served", "experiment", "arm", "model", "route", "slate", "asked")
+TEXTS = ("id", "user", "served", "experiment", "arm", "model", "route", "slate")
+LISTS = dict.fromkeys(TEXTS, pl.String) | {"time": pl.Int64, "asked": pl.Int64}
+HEAD = ("time", "user", "arm", "served", "model", "route")
 
 
 def read_store(
-    store: Store, since: int | None, until: int | None, experiment: str | None
+    place: str, since: int | None, until: int | None, experiment: str | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Exposures and events of a store; events whose exposure is not among them are left out."""
-    wanted = []
-    if since is not None:
-        wanted.append(exposures.c.time >= since)
-    if until is not None:
-        wanted.append(exposures.c.time < until)
+    """Read exposures of a store and their events."""
+    lists: list[sa.ColumnElement[bool]] = []
+    done: list[sa.ColumnElement[bool]] = [events.c.exposure.is_not(None)]
+    for table, wanted in ((exposures, lists), (events, done)):
+        wanted += [] if since is None else [table.c.time >= since]
+        wanted += [] if until is None else [table.c.time < until]
     if experiment is not None:
-        wanted.append(exposures.c.experiment == experiment)
-    with store.reading() as connection:  # one state of the database for both
-        shown = read_lists(connection, wanted)
-        query = sa.select(*(events.c[name] for name in EVENTS)).where(events.c.exposure.is_not(None))
-        if since is not None:
-            query = query.where(events.c.time >= since)
-        if until is not None:
-            query = query.where(events.c.time < until)
-        found = read_rows(connection, query, dict(EVENTS))
-    people = shown.select("exposure", pl.col("user").alias("shown_to")).unique("exposure")
-    found = found.join(people, on="exposure", how="inner").with_columns(pl.coalesce("user", "shown_to").alias("user"))
-    return shown.select(*EXPOSURES), found.select(*EVENTS)
+        lists.append(exposures.c.experiment == experiment)
+    store = Store(place).create()
+    try:
+        with store.reading() as connection:  # one state of the database for both
+            shown = read_lists(connection, lists)
+            query = sa.select(*(events.c[name] for name in EVENTS)).where(*done)
+            found = read_rows(connection, query, EVENTS)
+    finally:
+        store.close()
+    people = shown.select("exposure", shown_to="user").unique("exposure")
+    found = found.join(people, on="exposure", how="inner")
+    return shown.select(*EXPOSURES), found.with_columns(user=pl.coalesce("user", "shown_to")).select(*EVENTS)
 
 
 def read_lists(connection: sa.Connection, wanted: Sequence[sa.ColumnElement[bool]]) -> pl.DataFrame:
-    """One row per shown reason of the wanted lists: the columns of `EXPOSURES`, and `served`."""
-    columns = [exposures.c[name] for name in LISTS]
-    lists = read_rows(connection, sa.select(*columns).where(*wanted), {name: _kind(name) for name in LISTS})
-    slates = lists.rename({"id": "exposure"}).with_columns(pl.col("slate").str.json_decode(SLATE))
-    rows = slates.with_columns(position=pl.int_ranges(1, pl.col("slate").list.len() + 1, dtype=pl.Int32))
-    rows = (
-        rows.explode("slate", "position").unnest("slate").rename({"i": "item", "e": "explanation", "p": "propensity"})
-    )
-    position = pl.when(pl.col("explanation").is_null()).then(pl.lit(0, pl.Int32)).otherwise("position")
-    return rows.with_columns(position.alias("position"))
+    """Read one row per shown reason of the wanted lists: columns of `EXPOSURES`, and `served`."""
+    query = sa.select(*(exposures.c[name] for name in LISTS)).where(*wanted)
+    lists = read_rows(connection, query, LISTS).rename({"id": "exposure"})
+    slates = lists.with_columns(pl.col("slate").str.json_decode(SLATE))
+    length = pl.col("slate").list.len() + 1
+    rows = slates.with_columns(position=pl.int_ranges(1, length, dtype=pl.Int32))
+    rows = rows.explode("slate", "position").unnest("slate")
+    rows = rows.rename({"i": "item", "e": "explanation", "p": "propensity"})
+    nothing = pl.col("explanation").is_null()
+    return rows.with_columns(position=pl.when(nothing).then(0).otherwise("position").cast(pl.Int32))
 
 
-def _kind(name: str) -> type[pl.DataType]:
-    return pl.Int64 if name in ("time", "asked") else pl.String
-
-
-def read_rows(connection: sa.Connection, query: sa.Select[Any], kinds: dict[str, type[pl.DataType]]) -> pl.DataFrame:
-    """The rows of a query, a part at a time."""
+def read_rows(connection: sa.Connection, query: sa.Select[Any], kinds: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
+    """Read the rows of a query, a part at a time."""
     rows = connection.execution_options(yield_per=ROWS).execute(query)
-    parts = [pl.DataFrame([tuple(row) for row in part], kinds, orient="row") for part in rows.partitions(ROWS)]
-    return pl.concat([pl.DataFrame(schema=kinds), *parts])
+    schema, parts = dict(kinds), rows.partitions(ROWS)
+    found = [pl.DataFrame([tuple(row) for row in part], schema, orient="row") for part in parts]
+    return pl.concat([pl.DataFrame(schema=schema), *found])
 
 
 def latest(
@@ -75,33 +74,36 @@ def latest(
     before: str | None = None,
     limit: int = 50,
 ) -> list[dict[str, Any]]:
-    """The latest lists of an experiment, or those before one of them, with their events, as plain data."""
+    """Return the latest lists of an experiment, or those before one of them, with their events."""
     wanted = [exposures.c.experiment == experiment]
     if arm is not None:
         wanted.append(exposures.c.arm == arm)
     if event is not None:
-        wanted.append(exposures.c.id.in_(sa.select(events.c.exposure).where(events.c.event == event)))
-    if explanation is not None:
-        find = sa.func.strpos if store.engine.dialect.name == "postgresql" else sa.func.instr  # LIKE ignores case
-        wanted.append(find(exposures.c.slate, f'"e":{json.dumps(explanation, ensure_ascii=False)},') > 0)
+        shown = sa.select(events.c.exposure).where(events.c.event == event)
+        wanted.append(exposures.c.id.in_(shown))
+    if explanation is not None:  # LIKE would ignore case
+        on_postgres = store.engine.dialect.name == "postgresql"
+        find = sa.func.strpos if on_postgres else sa.func.instr
+        written = f'"e":{json.dumps(explanation, ensure_ascii=False)},'
+        wanted.append(find(exposures.c.slate, written) > 0)
     if before is not None:
         wanted.append(exposures.c.id < before)
     query = sa.select(exposures).where(*wanted).order_by(exposures.c.id.desc()).limit(limit)
+    columns = ("event", "position", "value", "time")
     with store.reading() as connection:
         rows = list(connection.execute(query))
-        ids = [row.id for row in rows]
-        done: dict[str, list[dict[str, Any]]] = {id_: [] for id_ in ids}
-        chosen = (events.c.exposure, events.c.event, events.c.position, events.c.value, events.c.time)
-        for exposure, *rest in connection.execute(sa.select(*chosen).where(events.c.exposure.in_(ids))):
-            done[exposure].append(dict(zip(("event", "position", "value", "time"), rest, strict=True)))
-    head = ("time", "user", "arm", "served", "model", "route")
+        done: dict[str, list[dict[str, Any]]] = {row.id: [] for row in rows}
+        chosen = sa.select(events.c.exposure, *(events.c[name] for name in columns))
+        for exposure, *rest in connection.execute(chosen.where(events.c.exposure.in_(done))):
+            done[exposure].append(dict(zip(columns, rest, strict=True)))
     return [
-        {"exposure": row.id, **{name: getattr(row, name) for name in head}, "slate": named(row.slate)}
-        | {"events": done[row.id]}
+        {"exposure": row.id}
+        | {name: getattr(row, name) for name in HEAD}
+        | {"slate": named(row.slate), "events": done[row.id]}
         for row in rows
     ]
 
 
 def named(slate: str) -> list[dict[str, object]]:
-    """A stored slate under its full names."""
+    """Read a stored slate, with full names."""
     return [{"item": one["i"], "explanation": one["e"], "propensity": one["p"]} for one in json.loads(slate)]
