@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import whyrank as wr
-from whyrank.explain.rank import grounded_candidates, rank
+from whyrank.explain.rank import rank
 from whyrank.explain.topics import groups_of
-from whyrank.index._backing import first_of_aspects
+from whyrank.index._grounded import ListRules, first_that_fit
 from whyrank.lab.simulate import SimulatedPeople
 from whyrank.lab.simulate.log import log_of, simulate_log, together
 from whyrank.models.learned import Correction, with_correction
@@ -56,18 +56,15 @@ def clicks(people: SimulatedPeople, model: wr.Model, options: wr.Options | None 
 def oracle(people: SimulatedPeople, model: wr.Model, visits: int = 20_000) -> float:
     """What a policy gets that knows everybody, among what the options allow."""
     users, items = people.visits(visits, np.random.default_rng(999))
-    catalog, options = model.catalog_, wr.Options()
-    may = grounded_candidates(catalog, items, options, options.allowed(catalog))
-    width = int((may.stops - may.starts).max())
-    inside = np.arange(width)[None, :] < (may.stops - may.starts)[:, None]
-    numbers = np.where(
-        inside, may.explanations[np.minimum(may.starts[:, None] + np.arange(width), len(may.explanations) - 1)], -1
-    )
+    catalog = model.catalog_
+    everything = wr.Options(per_aspect=0, consistent=False)
+    numbers = rank(model, users, items, len(catalog.explanations), everything).numbers
+    inside = numbers >= 0
     appeal = np.where(inside, people.appeal(users[:, None], items[:, None], np.maximum(numbers, 0)), -1.0)
     order = np.argsort(-appeal, axis=1, kind="stable")
     sorted_ = np.take_along_axis(numbers, order, 1).astype(np.int32)
     values = np.take_along_axis(appeal, order, 1).astype(np.float32)
-    best, _ = first_of_aspects(sorted_, values, groups_of(catalog), catalog.signs, 1, True, N)
+    best, _ = first_that_fit(sorted_, values, ListRules(groups_of(catalog), catalog.signs, 1, True), N)
     return float(people.expected_clicks(users, items, best).mean())
 
 

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 import whyrank as wr
 from whyrank.errors import ParameterError
 from whyrank.explain import bulk
-from whyrank.explain._lists import along_lists, at_positions, draw_lists
-from whyrank.explain.rank import candidates, drawing, grounded_candidates, pair_places, rank
+from whyrank.explain._drawn import Drawing, along_lists, at_positions, draw_lists
+from whyrank.explain.rank import candidates, drawing, pair_places, rank
 from whyrank.explain.reasons import table
 from whyrank.explain.result import explain
+from whyrank.index._grounded import ListRules
 from whyrank.lab.simulate import simulate_people
 from whyrank.rng import key_of
 
@@ -77,6 +78,10 @@ def oracle(listed: tuple[int, ...], per_aspect: int, consistent: bool, explore: 
     return found
 
 
+def drawn_by(per_aspect: int, consistent: bool, explore: float, epsilon: float) -> Drawing:
+    return Drawing(ListRules(GROUPS, SIGNS, per_aspect, consistent), explore, epsilon)
+
+
 rules = st.tuples(st.integers(0, 2), st.booleans(), st.sampled_from([0.0, 0.3, 2.0]), st.sampled_from([0.0, 0.2, 1.0]))
 
 
@@ -89,7 +94,7 @@ def test_chances_along_lists_and_at_positions_are_those_of_the_definition(
     for listed in lists:
         expected = oracle(listed, *rule)
         whole = np.array([listed], np.int32)
-        got, _ = along_lists(POOL, SCORES, GROUPS, SIGNS, *rule, whole, np.zeros((6, 3)))
+        got, _ = along_lists(POOL, SCORES, drawn_by(*rule), whole, np.zeros((6, 3)))
         reached = np.cumprod([1.0, *expected[:-1]]) > 0
         assert np.allclose(got[0][reached], np.array(expected)[reached])
         for place in range(3):
@@ -97,14 +102,14 @@ def test_chances_along_lists_and_at_positions_are_those_of_the_definition(
     full = marginal.sum(1)[2]  # lists that reach three reasons
     if full == pytest.approx(1.0):
         for listed in lists[::7]:
-            at = at_positions(POOL, SCORES, GROUPS, SIGNS, *rule, np.array([listed], np.int32))[0]
+            at = at_positions(POOL, SCORES, drawn_by(*rule), np.array([listed], np.int32))[0]
             assert np.allclose(at, [marginal[place, e] for place, e in enumerate(listed)])
 
 
 def test_lists_come_as_often_as_their_chances_say() -> None:
     times, rule = 40_000, (1, True, 0.8, 0.1)
     many = (np.repeat(POOL, times, 0), np.repeat(SCORES, times, 0))
-    listed, scores, chances = draw_lists(*many, GROUPS, SIGNS, *rule, key_of(3), np.arange(times, dtype=np.uint64), 3)
+    listed, scores, chances = draw_lists(*many, drawn_by(*rule), key_of(3), np.arange(times, dtype=np.uint64), 3)
     seen = Counter(map(tuple, listed.tolist()))
     assert len(seen) > 10
     for each, count in seen.items():
@@ -122,10 +127,10 @@ def test_drawn_lists_keep_to_every_option(model: wr.Model) -> None:
     hidden = catalog.explanations.ids[0]
     options = wr.Options(explore=5.0, epsilon=0.3, exclude=[hidden], draw=8)
     found = rank(model, users, items, 4, options)
-    may = grounded_candidates(catalog, items, options, options.allowed(catalog))
+    may = rank(model, users, items, 48, wr.Options(exclude=[hidden], per_aspect=0, consistent=False)).numbers
     for row, listed in enumerate(found.numbers):
         shown = listed[listed >= 0]
-        assert set(shown) <= set(may.explanations[may.starts[row] : may.stops[row]])
+        assert set(shown) <= set(may[row])
         assert len(set(catalog.aspect[shown])) == len(shown)
         assert 0 not in shown
     plain = rank(model, users, items, 4, wr.Options(exclude=[hidden]))
@@ -146,7 +151,7 @@ def test_a_draw_depends_on_its_number_and_row_and_its_chances_can_be_found_again
     assert np.array_equal(found.numbers, rank(model, users, items, 3, options, threads=1).numbers)
     assert not np.array_equal(found.numbers, rank(model, users, items, 3, wr.Options(explore=0.7, draw=6)).numbers)
     rows = candidates(model, users, items, 3, options)
-    again, _ = along_lists(*rows, *drawing(model.catalog_, options), found.numbers, np.zeros((48, 3)))
+    again, _ = along_lists(*rows, drawing(model.catalog_, options), found.numbers, np.zeros((48, 3)))
     shown = found.numbers >= 0
     assert found.propensities is not None
     assert np.allclose(again[shown], found.propensities[shown])

@@ -217,8 +217,8 @@ def test_mu_changes_a_fitted_model_without_refitting(split: Split) -> None:
 
 
 def test_exact_pairs_agree_with_brute_force(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("FIRST", "MOST"):  # one item at a time, so that a bound that is too low is found out
-        monkeypatch.setattr(f"whyrank.index.joint.{name}", 1)
+    for name in ("FIRST", "CHUNK"):  # one item at a time, so that a bound that is too low is found out
+        monkeypatch.setattr(f"whyrank.explain.recommend.{name}", 1)
     everything = np.arange(len(split.data.items), dtype=np.int32)
     for model, user in product((BPERJ(epochs=30).fit(split), ProfileJ(epochs=2, item_epochs=2).fit(split)), (3, 4, 7)):
         number = np.full(len(everything), user, np.int32)
@@ -242,8 +242,8 @@ def test_exact_pairs_agree_with_brute_force(split: Split, monkeypatch: pytest.Mo
 def test_exact_pairs_obey_options_as_brute_force_does(
     split: Split, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("FIRST", "MOST"):
-        monkeypatch.setattr(f"whyrank.index.joint.{name}", 1)
+    for name in ("FIRST", "CHUNK"):
+        monkeypatch.setattr(f"whyrank.explain.recommend.{name}", 1)
     everything = np.arange(len(split.data.items), dtype=np.int32)
     for model in (BPERJ(epochs=20).fit(split), ProfileJ(epochs=1, item_epochs=1).fit(split)):
         catalog, wanted = model.catalog_, Options.plain(**options)

@@ -1,4 +1,4 @@
-"""The exact search and the exact joint ranking against full sorts."""
+"""The exact search against full sorts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from whyrank.index import bounds as upper_bounds
 from whyrank.index import search as search_module
 from whyrank.index._heap import empty_into, entry_of, offer
 from whyrank.index.bounds import UpperBounds
-from whyrank.index.form import Bonus, Candidates
-from whyrank.index.joint import PartBound, top_pairs
+from whyrank.index._grounded import ItemRules, ListRules
+from whyrank.index.form import Bonus
 from whyrank.index.search import Search
 from whyrank.simd import BLOCK
 
@@ -105,21 +105,13 @@ def assert_finds(world: World, expected: tuple[Numbers, Floats], **given: Any) -
 
 
 @settings(max_examples=100, deadline=None)
-@given(worlds(), st.booleans(), st.booleans(), st.booleans())
-def test_the_search_finds_what_a_full_sort_finds(
-    world: World, with_bonus: bool, with_filter: bool, with_floors: bool
-) -> None:
+@given(worlds(), st.booleans(), st.booleans())
+def test_the_search_finds_what_a_full_sort_finds(world: World, with_bonus: bool, with_filter: bool) -> None:
     rng, rows, pool = world.rng, len(world.queries), len(world.ties)
     bonus = random_bonus(rng, rows, pool) if with_bonus else None
     allowed = rng.random(pool) < rng.choice([0.0, 0.05, 0.7]) if with_filter else None
     everything = np.ones(pool, bool) if allowed is None else allowed
-    expected = full_sort(world, dense(bonus, rows, pool), everything)
-    floors = None
-    if with_floors:  # some of them are scores, which are kept
-        floors = expected[1][np.arange(rows), rng.integers(0, world.n, rows)]
-        above = expected[1] >= floors[:, None]
-        expected = np.where(above, expected[0], -1), np.where(above, expected[1], np.float32(-np.inf))
-    assert_finds(world, expected, bonus=bonus, allowed=allowed, floors=floors)
+    assert_finds(world, full_sort(world, dense(bonus, rows, pool), everything), bonus=bonus, allowed=allowed)
 
 
 @settings(max_examples=30, deadline=None)
@@ -135,24 +127,57 @@ def test_a_boost_counts_as_part_of_what_scores_begin_from(world: World) -> None:
     assert_finds(world, (numbers, values), boost=boost)
 
 
-@settings(max_examples=40, deadline=None)
-@given(worlds(), st.booleans(), st.booleans())
-def test_candidates_restrict_the_search(world: World, with_bonus: bool, with_boost: bool) -> None:
-    search, queries, _, ties, n, rng = world
-    bonus = random_bonus(rng, len(queries), len(ties)) if with_bonus else None
-    boost = rng.normal(size=len(ties)).astype(np.float32) if with_boost else None
-    given = random_bonus(rng, len(queries), len(ties))
-    candidates = Candidates(given.indptr[:-1], given.indptr[1:], given.explanations)
-    found = search.among(queries, n, candidates, bonus=bonus, boost=boost, threads=1)
-    for row in range(len(queries)):
-        one, allowed, mine = slice(row, row + 1), np.zeros(len(ties), bool), None
-        allowed[given.explanations[given.indptr[row] : given.indptr[row + 1]]] = True
-        if bonus is not None:
-            inside = slice(*bonus.indptr[row : row + 2])
-            mine = Bonus(np.array([0, inside.stop - inside.start]), bonus.explanations[inside], bonus.values[inside])
-        expected = search.top(queries[one], n, bonus=mine, allowed=allowed, boost=boost)
-        np.testing.assert_array_equal(found[0][one], expected[0])
-        np.testing.assert_array_equal(found[1][one], expected[1])
+def fits(chosen: list[int], e: int, limits: ListRules) -> bool:
+    """Whether a list may have one more, in plain words."""
+    topic, counted, sense = limits.groups[:, e]
+    if topic < 0:
+        return True
+    for other in chosen:
+        if limits.per_aspect and sense >= 0 and limits.groups[2, other] == sense:
+            return False
+        if limits.consistent and limits.groups[0, other] == topic and limits.signs[other] * limits.signs[e] < 0:
+            return False
+    same = [other for other in chosen if counted >= 0 and limits.groups[1, other] == counted]
+    return not limits.per_aspect or len(same) < limits.per_aspect
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds(), st.booleans(), st.booleans(), st.sampled_from([0, 1, 2]), st.booleans(), st.booleans())
+def test_lists_of_items_are_those_of_a_full_sort_by_the_rules(
+    world: World, with_bonus: bool, with_boost: bool, per_aspect: int, consistent: bool, counted: bool
+) -> None:
+    search, queries, (_, items), ties, n, rng = world
+    rows, pool = len(queries), len(ties)
+    bonus = random_bonus(rng, rows, pool) if with_bonus else None
+    boost = rng.normal(size=pool).astype(np.float32) if with_boost else None
+    allowed = rng.random(pool) < 0.8 if with_boost else np.empty(0, bool)
+    said = random_bonus(rng, 8, pool)
+    size = len(said.explanations) if counted else 0
+    supporting, opposing = rng.integers(0, 9, (2, size)).astype(np.int32)
+    standing = rng.random(size).astype(np.float32)
+    worth = rng.choice([-np.inf, -0.5, 0.0, 1.5], size).astype(np.float32)
+    known = ItemRules(*said[:2], supporting, opposing, standing, worth, 1.5, 2, 0.7, allowed)
+    topic = rng.integers(-1, 3, pool)
+    groups = np.stack([topic, np.where(topic == 2, -1, topic), rng.integers(-1, 4, pool)]).astype(np.int32)
+    limits = ListRules(groups, rng.integers(-1, 2, pool).astype(np.int8), per_aspect, consistent)
+    found = search.among(queries, items, n, (known, limits), bonus=bonus, boost=boost, threads=1)
+    everything = np.tile(np.arange(pool, dtype=np.int32), (rows, 1))
+    scores = search.scores(queries, everything, boost=boost) + dense(bonus, rows, pool)
+    for row, item in enumerate(items.tolist()):
+        mine: dict[int, np.float32] = {}
+        for entry in range(said.indptr[item], said.indptr[item + 1]) if item >= 0 else ():
+            e = int(said.explanations[entry])
+            backed = not counted or (
+                supporting[entry] >= 2 and supporting[entry] > 1.5 * opposing[entry] and standing[entry] <= 0.7
+            )
+            if backed and (not with_boost or allowed[e]) and not (counted and worth[entry] == -np.inf):
+                mine[e] = scores[row, e] + worth[entry] if counted else scores[row, e]
+        chosen: list[int] = []
+        for e in sorted(mine, key=lambda e: (-mine[e], ties[e])):
+            if len(chosen) < n and fits(chosen, e, limits):
+                chosen.append(e)
+        assert found[0][row].tolist() == chosen + [-1] * (n - len(chosen))
+        assert found[1][row, : len(chosen)].tolist() == [mine[e] for e in chosen]
 
 
 @settings(max_examples=30, deadline=None)
@@ -226,21 +251,6 @@ def test_a_heap_holds_what_a_sort_leaves(seed: int, n: int, count: int) -> None:
 def test_ties_go_to_the_lower_tie_order() -> None:
     search = Search(np.ones((100, 4), np.float32), np.arange(100)[::-1])
     assert search.top(np.ones((1, 4), np.float32), 3)[0].tolist() == [[99, 98, 97]]
-
-
-def test_floors_drop_lower_scores_and_keep_equal_ones() -> None:
-    search = Search(np.arange(50, dtype=np.float32)[:, None], np.arange(50))
-    numbers, _ = search.top(np.ones((1, 1), np.float32), 5, floors=np.array([48], np.float32))
-    assert numbers.tolist() == [[49, 48, -1, -1, -1]]
-
-
-def test_candidates_with_floors_and_different_constants() -> None:
-    search = Search(np.eye(4, 3, dtype=np.float32), [0, 1, 2, 3], constant=1)
-    queries = np.array([[1, 2, 0.5], [3, 1, 9]], np.float32)
-    every = Candidates(np.array([0, 0]), np.array([4, 4]), np.arange(4, dtype=np.int32))
-    numbers, scores = search.among(queries, 4, every, floors=np.array([0.6, 0.0], np.float32))
-    assert numbers.tolist() == [[1, 0, -1, -1], [2, 0, 1, 3]]
-    assert scores[1].tolist() == [9, 3, 1, 0]
 
 
 def two_parts(rng: np.random.Generator, pool: int, people: int, count: int) -> tuple[Search, Floats, Pairs]:
@@ -368,17 +378,12 @@ def one_bonus(number: int, value: float, end: int = 1) -> Bonus:
     return Bonus(np.array([0, end]), np.array([number], np.int32), np.array([value], np.float32))
 
 
-def rows_of(starts: list[int], stops: list[int], numbers: list[int]) -> Candidates:
-    return Candidates(np.array(starts, np.int64), np.array(stops, np.int64), np.array(numbers, np.int32))
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
         ({"n": 0}, "n is 0"),
         ({"allowed": np.ones(3, bool)}, "allowed"),
         ({"boost": np.ones(3, np.float32)}, "boost"),
-        ({"floors": np.array([np.nan], np.float32)}, "floors"),
         ({"bonus": one_bonus(0, -1.0)}, "bonus"),
         ({"bonus": one_bonus(0, np.nan)}, "bonus"),
         ({"bonus": one_bonus(4, 1.0)}, "bonus"),
@@ -389,17 +394,13 @@ def rows_of(starts: list[int], stops: list[int], numbers: list[int]) -> Candidat
         ({"pairs": (np.zeros(2, np.int32), np.zeros(1, np.int32))}, "pairs"),
         ({"excluded": CSR.from_pairs(np.zeros(1, int), np.zeros(1, int), 2, 3)}, "excluded"),
         ({"excluded": CSR.from_pairs(np.zeros(1, int), np.zeros(1, int), 1, 3), "bonus": one_bonus(0, 1)}, "excluded"),
-        ({"candidates": rows_of([0], [2], [2, 1])}, "candidates"),
-        ({"candidates": rows_of([0], [1], [4])}, "candidates"),
-        ({"candidates": rows_of([0], [2], [1])}, "candidates"),
-        ({"candidates": rows_of([], [], [])}, "each of 1"),
     ],
 )
 def test_bad_arguments_are_refused(arguments: dict[str, Any], named: str) -> None:
     search = Search(np.ones((4, 3), np.float32), np.arange(4))
     asked = {"queries": np.ones((1, 3), np.float32), "n": 1} | arguments
     with pytest.raises(ParameterError, match=named):
-        (search.among if "candidates" in asked else search.top)(**asked)
+        search.top(**asked)
 
 
 def test_a_search_that_does_not_fit_together_is_refused() -> None:
@@ -409,65 +410,11 @@ def test_a_search_that_does_not_fit_together_is_refused() -> None:
         Search(np.ones((4, 3), np.float32), np.arange(5))
 
 
-@st.composite
-def users(draw: st.DrawFn) -> tuple[Search, Floats, Floats, int, float, np.random.Generator]:
-    """A user's queries with all items, and item scores."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    items, pool, d = draw(st.sampled_from([1, 40, 300])), draw(st.sampled_from([1, 60, 400])), 6
-    keys = rng.normal(size=(pool, 2 * d + 2)) * draw(st.sampled_from([0.1, 1.0]))
-    user, item = np.tile(rng.normal(size=d), (items, 1)), rng.normal(size=(items, d))
-    queries = np.hstack([0.7 * user, 0.3 * item, np.full((items, 1), 0.7), np.full((items, 1), 0.3)])
-    item_scores = rng.normal(size=items) * draw(st.sampled_from([0.0, 1.0, 10.0]))
-    if draw(st.booleans()):
-        keys, queries, item_scores = np.rint(keys), np.rint(2 * queries), np.rint(item_scores)
-    search = Search(keys.astype(np.float32), rng.permutation(pool), constant=2, split=d)
-    n, weight = draw(st.sampled_from([1, 10, 50])), draw(st.sampled_from([0.1, 1.0, 3.0]))
-    return search, queries.astype(np.float32), item_scores.astype(np.float32), n, weight, rng
-
-
-@settings(max_examples=80, deadline=None)
-@given(users(), st.booleans(), st.booleans(), st.booleans())
-def test_joint_ranking_finds_what_all_pairs_sorted_give(user, additive: bool, filtered: bool, with_bonus: bool) -> None:
-    search, queries, item_scores, n, weight, rng = user
-    excluded = np.flatnonzero(rng.random(len(queries)) < 0.3).astype(np.int32)
-    allowed = rng.random(len(search)) < 0.5 if filtered else None
-    bonus = random_bonus(rng, len(queries), len(search)) if with_bonus else None
-
-    def bonus_of(items: NDArray[np.int32]) -> Bonus | None:
-        if bonus is None:
-            return None
-        parts = [slice(*bonus.indptr[item : item + 2]) for item in items]
-        indptr = np.concatenate([[0], np.cumsum([part.stop - part.start for part in parts])])
-        return Bonus(indptr, *(np.concatenate([each[part] for part in parts]) for each in bonus[1:]))
-
-    bounds = None
-    if additive:
-        of_user, of_item = (PartBound(search.keys, side, constant=1) for side in ((*range(6), 12), (*range(6, 12), 13)))
-        bounds = of_user(queries) + of_item(queries, bonus)
-    found = top_pairs(
-        item_scores, lambda items: queries[items], search, n,
-        weight=weight, excluded=excluded, bounds=bounds, bonus_of=bonus_of, allowed=allowed,
-    )  # fmt: skip
-    numbers, scores = search.top(queries, len(search), bonus=bonus, allowed=allowed)
-    totals = item_scores[:, None] + np.float32(weight) * scores
-    totals[excluded] = -np.inf
-    order = np.argsort(-totals, axis=None, kind="stable")[: min(n, int(np.isfinite(totals).sum()))]
-    item, place = np.unravel_index(order, totals.shape)
-    np.testing.assert_array_equal(found.items, item)
-    np.testing.assert_array_equal(found.explanations, numbers[item, place])
-    np.testing.assert_array_equal(found.scores, totals[item, place])
-
-
-def test_joint_ranking_looks_at_few_items_when_item_scores_differ() -> None:
-    rng = np.random.default_rng(0)
-    search = Search(rng.normal(size=(500, 4)).astype(np.float32) * np.float32(0.1), np.arange(500))
-    queries = rng.normal(size=(5000, 4)).astype(np.float32)
-    found = top_pairs(np.arange(5000, dtype=np.float32), lambda items: queries[items], search, 10)
-    assert found.items_searched <= 64
-
-
-def test_joint_ranking_refuses_a_weight_that_is_not_positive() -> None:
-    search = Search(np.ones((2, 1), np.float32), np.arange(2))
-    for weight in (0.0, -1.0, np.nan):
-        with pytest.raises(ParameterError, match="weight"):
-            top_pairs(np.zeros(1, np.float32), lambda items: np.ones((1, 1), np.float32), search, 1, weight=weight)
+def test_an_item_that_is_not_there_is_refused() -> None:
+    search, none = Search(np.ones((4, 3), np.float32), np.arange(4)), np.empty(0, np.int32)
+    floats, zeros = np.empty(0, np.float32), np.zeros(4, np.int32)
+    known = ItemRules(np.zeros(3, np.int64), none, none, none, floats, floats, 0.0, 0, 1.0, np.empty(0, bool))
+    rules = known, ListRules(np.stack([zeros] * 3), zeros.astype(np.int8), 0, False)
+    for items in ([2], [0, 1]):
+        with pytest.raises(ParameterError, match="items"):
+            search.among(np.ones((1, 3), np.float32), np.array(items, np.int32), 1, rules)

@@ -12,7 +12,7 @@ import whyrank as wr
 from whyrank.data import Triplets
 from whyrank.explain._told import familiar_and_detailed
 from whyrank.explain.topics import groups_of, topic_of
-from whyrank.index._backing import first_of_aspects
+from whyrank.index._grounded import ListRules, first_that_fit
 
 Statements = dict[str, tuple[str, int]]  # id: text, people
 MANY: Statements = {
@@ -156,7 +156,7 @@ def test_lists_are_chosen_one_by_one(order: list[int], per_aspect: int, consiste
         expected.append(e)
     numbers, scores = np.array([order], np.int32), np.zeros((1, 6), np.float32)
     groups = np.stack([topic, counted, sense]).astype(np.int32)
-    found, _ = first_of_aspects(numbers, scores, groups, signs, per_aspect, consistent, n)
+    found, _ = first_that_fit(numbers, scores, ListRules(groups, signs, per_aspect, consistent), n)
     assert found[0][found[0] >= 0].tolist() == expected[:n]
 
 

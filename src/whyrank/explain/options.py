@@ -95,15 +95,14 @@ class Options:
     backing: float = option(
         2.0,
         "number",
-        "With grounded: how many times more people must say it than say the opposite about the same aspect; "
-        "0: anything somebody says.",
+        "With grounded: how many times more people must say it than say the opposite; 0: anything somebody says.",
         at_least=0,
         at_most=100,
     )
     support: int = option(
         2,
         "whole",
-        "With grounded: how many people must say it; one is enough for items that few people talk about.",
+        "With grounded: how many people must say it.",
         at_least=1,
         at_most=1_000_000,
     )

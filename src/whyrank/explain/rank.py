@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import ClassVar, NamedTuple, Protocol, TypeVar
+from operator import attrgetter
+from typing import ClassVar, NamedTuple, Protocol, TypedDict, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,13 +15,12 @@ from numpy.typing import NDArray
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
-from whyrank.explain._lists import draw_lists
+from whyrank.explain._drawn import Drawing, draw_lists
 from whyrank.explain.diversity import diversify
 from whyrank.explain.options import Options
 from whyrank.explain.topics import groups_of
-from whyrank.index._backing import backed, first_of_aspects
-from whyrank.index._grounded import Backed
-from whyrank.index.form import Candidates, Floats, Numbers, Scorer, given_mu
+from whyrank.index._grounded import ItemRules, ListRules, first_that_fit
+from whyrank.index.form import Bonus, Floats, Numbers, Scorer, given_mu
 from whyrank.index.search import Search
 from whyrank.rng import key_of
 
@@ -31,11 +31,13 @@ WHOLE = 1 << 22  # scores of whole pools that are in memory at once, for models 
 PLAIN = Options.plain()
 CHOSEN = 4  # times as many as a list takes are looked at first, where not all of the best may be in it
 DRAWN_FROM = 20  # candidates of a drawn list at least; few enough that every chance is exact and quick
-NO_MASK = np.empty(0, np.bool_)
-BOOSTS = 16  # cached of a catalog
 PLANS = 64  # cached of a catalog
-_boosts: WeakKeyDictionary[Catalog, dict[tuple[float, float], tuple[Floats | None]]] = WeakKeyDictionary()
-_plans: WeakKeyDictionary[Catalog, dict[int, tuple[Options, AppliedOptions]]] = WeakKeyDictionary()
+NO_MASK, NO_NUMBERS, NO_FLOATS = np.empty(0, np.bool_), np.empty(0, np.int32), np.empty(0, np.float32)
+WISHES = attrgetter("boosts", "exclude", "banned", "keep", "query", "context_items", "context_aspects")
+SETTINGS = attrgetter(
+    *("grounded", "backing", "support", "distinctive", "polarity", "per_aspect", "consistent", "specificity", "vague")
+)
+_plans: WeakKeyDictionary[Catalog, dict[tuple[object, ...], AppliedOptions]] = WeakKeyDictionary()
 
 
 class Ranked(NamedTuple):
@@ -53,7 +55,8 @@ class AppliedOptions(NamedTuple):
 
     allowed: NDArray[np.bool_] | None
     boost: Floats | None
-    rules: Backed | None  # of grounded lists alone: they need the people and the sentiment of everything
+    lists: ListRules
+    items: ItemRules | None  # what may be said of each item; None: anything of the pool
 
 
 class Ranker(Scorer, Protocol):
@@ -131,131 +134,25 @@ def rank(
     check_count(n)
     check_mu(model, options.mu)
     n = min(n, len(model.catalog_.explanations))
-    plan = _plan(model.catalog_, options)
-    # A model that scores n explanations alone has to score them all where others may be the best.
-    narrowed = options.grounded or among is not None or plan.allowed is not None or plan.boost is not None
-    whole = model.scores_n and narrowed
-    chunk = max(1, min(CHUNK, WHOLE // len(model.catalog_.explanations))) if whole else CHUNK
-    given = (plan, whole, threads, among)
-    places = np.arange(len(users), dtype=np.uint64) if places is None and options.drawn else places
-    if len(users) <= chunk:
-        return _lists(model, users, items, n, options, *given, places)
-    shape = (len(users), n)
-    chances = np.empty(shape, np.float64) if options.drawn else None
-    ranked = Ranked(np.empty(shape, np.int32), np.empty(shape, np.float32), chances)
-    for start in range(0, len(users), chunk):
-        part = slice(start, start + chunk)
-        found = _lists(model, users[part], items[part], n, options, *given, None if places is None else places[part])
-        ranked.numbers[part], ranked.scores[part] = found.numbers, found.scores
-        if chances is not None:
-            chances[part] = found.propensities
-    return ranked
+    task = _Ranking.of(model, options, threads, among)
+    if options.drawn and places is None:
+        places = np.arange(len(users), dtype=np.uint64)
+    parts = list(task.chunks(len(users)))
+    found = [task.lists(users[part], items[part], n, None if places is None else places[part]) for part in parts]
+    if len(found) == 1:
+        return found[0]
+    whole = zip(*(each[:3] for each in found), strict=True)
+    return Ranked(*(None if column[0] is None else np.concatenate(column) for column in whole))  # type: ignore[arg-type]
 
 
-def _lists(
-    model: Ranker,
-    users: Numbers,
-    items: Numbers,
-    n: int,
-    options: Options,
-    plan: AppliedOptions,
-    whole: bool,
-    threads: int | None,
-    among: CSR | None,
-    places: Places | None,
-) -> Ranked:
-    """Lists by score, or drawn; draws of pairs differ by `places`."""
-    if not options.drawn:
-        if options.grounded and among is None and not options.diversity:
-            return _backed(model, users, items, n, options.mu, plan, whole, threads)
-        return Ranked(*_rank_chunk(model, users, items, n, options, plan, whole, threads, among))
+def candidates(
+    model: Ranker, users: Numbers, items: Numbers, n: int, options: Options, threads: int | None = None
+) -> tuple[Numbers, Floats]:
+    """What lists of `n` reasons are drawn from, best first, with scores: one row per pair, -1 where there are fewer."""
+    task = _Ranking.of(model, options, threads)
     wanted = min(bounded(n), len(model.catalog_.explanations))
-    best = _top(model, users, items, wanted, options, plan, whole, threads, among)
-    numbers, scores = best
-    assert places is not None
-    return Ranked(*draw_lists(numbers, scores, *drawing(model.catalog_, options), key_of(options.draw), places, n))
-
-
-def _backed(
-    model: Ranker,
-    users: Numbers,
-    items: Numbers,
-    n: int,
-    weight: float | None,
-    plan: AppliedOptions,
-    whole: bool,
-    threads: int | None,
-) -> Ranked:
-    """Grounded lists in one call, as `_rank_chunk` makes them in several."""
-    assert plan.rules is not None
-    mu, pool = given_mu(weight), len(model.catalog_.explanations)
-    queries = model.queries(users, items, **mu)
-    bonus = model.bonus(users, items, pool if whole else CHOSEN * n, **mu)
-    found = model.search().backed(queries, items, n, plan.rules, bonus=bonus, boost=plan.boost, threads=threads)
-    return Ranked(*found, queries=queries)
-
-
-def _plan(catalog: Catalog, options: Options) -> AppliedOptions:
-    """Made once for a catalog, unless a request has wishes of its own: lists of ids and words may change."""
-    if options.boosts or options.exclude or options.banned or options.keep is not None or _context(options):
-        return _planned(catalog, options)
-    plans = _plans.setdefault(catalog, {})
-    known = plans.get(id(options))
-    if known is not None:
-        return known[1]
-    if len(plans) >= PLANS:
-        plans.clear()
-    plan = _planned(catalog, options)
-    plans[id(options)] = options, plan  # as long as the options are here, no others have their id
-    return plan
-
-
-def _planned(catalog: Catalog, options: Options) -> AppliedOptions:
-    allowed = options.allowed(catalog)
-    rules = _rules(catalog, options, allowed) if options.grounded else None
-    return AppliedOptions(allowed, _boost(catalog, options), rules)
-
-
-def _context(options: Options) -> bool:
-    return bool(options.query or options.context_items or options.context_aspects)
-
-
-def _rules(catalog: Catalog, options: Options, allowed: NDArray[np.bool_] | None) -> Backed:
-    """What the options say about what is backed, and about lists."""
-    said, people, chooses = catalog.item_explanations, catalog.people, len(catalog.aspects) > 0
-    return Backed(
-        said.indptr,
-        said.indices,
-        people.supporting,
-        catalog.opposing,
-        catalog.standing,
-        catalog.worth_added,
-        float(options.backing),
-        int(options.support),
-        float(options.distinctive),
-        NO_MASK if allowed is None else allowed,
-        groups_of(catalog),
-        catalog.signs,
-        int(options.per_aspect) if chooses else 0,
-        bool(options.consistent) and chooses,
-    )
-
-
-def _boost(catalog: Catalog, options: Options) -> Floats | None:
-    """What options add to scores, made once for a catalog unless a request has wishes of its own."""
-    if options.boosts or _context(options):
-        return options.boost(catalog)
-    cached, key = _boosts.setdefault(catalog, {}), (options.specificity, options.vague)
-    known = cached.get(key)  # another thread may clear it any time
-    if known is not None:
-        return known[0]
-    if len(cached) >= BOOSTS:
-        cached.clear()
-    made = options.boost(catalog)
-    if made is not None:
-        made.flags.writeable = False  # so that searches may recognize it
-    cached[key] = (made,)
-    return made
+    found = [task.best(users[part], items[part], wanted, None) for part in task.chunks(len(users))]
+    return np.concatenate([each.numbers for each in found]), np.concatenate([each.scores for each in found])
 
 
 def bounded(n: int) -> int:
@@ -263,25 +160,143 @@ def bounded(n: int) -> int:
     return max(DRAWN_FROM, 4 * n)
 
 
-def drawing(catalog: Catalog, options: Options) -> tuple[NDArray[np.int32], NDArray[np.int8], int, bool, float, float]:
-    """What the chances of a list depend on beside the candidates and their scores, as kernels take it."""
-    limits = (int(options.per_aspect), bool(options.consistent))
-    return groups_of(catalog), catalog.signs, *limits, float(options.explore), float(options.epsilon)
+def drawing(catalog: Catalog, options: Options) -> Drawing:
+    """What the chances of a list depend on beside the candidates and their scores."""
+    return Drawing(_plan(catalog, options).lists, float(options.explore), float(options.epsilon))
 
 
-def candidates(
-    model: Ranker, users: Numbers, items: Numbers, n: int, options: Options, threads: int | None = None
-) -> tuple[Numbers, Floats]:
-    """What lists of `n` reasons are drawn from, best first, with scores: one row per pair, -1 where there are fewer."""
-    shape = (len(users), min(bounded(n), len(model.catalog_.explanations)))
-    numbers, scores = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
-    plan = _plan(model.catalog_, options)
-    chunk = max(1, min(CHUNK, WHOLE // len(model.catalog_.explanations))) if model.scores_n else CHUNK
-    for start in range(0, len(users), chunk):
-        part = slice(start, start + chunk)
-        found = _top(model, users[part], items[part], shape[1], options, plan, model.scores_n, threads, None)
-        numbers[part], scores[part] = found
-    return numbers, scores
+class _Ranking(NamedTuple):
+    """What stays the same for all pairs of a call."""
+
+    model: Ranker
+    options: Options
+    plan: AppliedOptions
+    whole: bool  # a model that scores n explanations alone has to score all where others may be the best
+    threads: int | None
+
+    @classmethod
+    def of(cls, model: Ranker, options: Options, threads: int | None, among: CSR | None = None) -> _Ranking:
+        plan = _plan(model.catalog_, options)
+        if among is not None:
+            plan = plan._replace(items=_rules_of(among, plan.allowed))
+        narrowed = plan.items is not None or plan.allowed is not None or plan.boost is not None
+        return cls(model, options, plan, model.scores_n and narrowed, threads)
+
+    def chunks(self, pairs: int) -> Iterator[slice]:
+        """Cut pairs into pieces whose queries, lists and bonuses fit into memory."""
+        size = max(1, min(CHUNK, WHOLE // len(self.model.catalog_.explanations))) if self.whole else CHUNK
+        for start in range(0, max(pairs, 1), size):
+            yield slice(start, start + size)
+
+    def lists(self, users: Numbers, items: Numbers, n: int, places: Places | None) -> Ranked:
+        """Lists by score, or drawn; draws of pairs differ by `places`."""
+        catalog, options, pool = self.model.catalog_, self.options, len(self.model.catalog_.explanations)
+        if options.drawn:
+            assert places is not None
+            best = self.best(users, items, min(bounded(n), pool), None)
+            chances = drawing(catalog, options)
+            return Ranked(*draw_lists(best.numbers, best.scores, chances, key_of(options.draw), places, n))
+        if options.diversity:
+            return self._until_full(users, items, n, min(max(5 * n, 50), pool))
+        if self.plan.items is not None:
+            return self.best(users, items, n, self.plan.lists)
+        return self._until_full(users, items, n, min(CHOSEN * n, pool) if self._limited else n)
+
+    @property
+    def _limited(self) -> bool:
+        """Whether not all of the best may be in a list."""
+        limits = self.plan.lists
+        return bool(limits.per_aspect or limits.consistent)
+
+    def _until_full(self, users: Numbers, items: Numbers, n: int, wanted: int) -> Ranked:
+        """Ask for more until every list is full or nothing is left."""
+        found, pool = self.best(users, items, wanted, None), len(self.model.catalog_.explanations)
+        lists = self._chosen(found, n)
+        rows = _unfinished(found, lists) if self._limited else NO_NUMBERS
+        while len(rows) and wanted < pool:
+            wanted = min(4 * wanted, pool)
+            found = self.best(users[rows], items[rows], wanted, None)
+            more = self._chosen(found, n)
+            lists.numbers[rows], lists.scores[rows] = more.numbers, more.scores
+            rows = rows[_unfinished(found, more)]
+        return lists
+
+    def _chosen(self, found: Ranked, n: int) -> Ranked:
+        """What a list takes of the best that were found."""
+        if self.options.diversity:
+            chosen = diversify(self.model.catalog_, found.numbers, found.scores, n, self.plan.lists, self.options)
+            return Ranked(*chosen)
+        return Ranked(*first_that_fit(found.numbers, found.scores, self.plan.lists, n)) if self._limited else found
+
+    def best(self, users: Numbers, items: Numbers, n: int, limits: ListRules | None) -> Ranked:
+        """The best of what may be shown, by score; of what people say about items within the limits of a list."""
+        model, plan, mu = self.model, self.plan, given_mu(self.options.mu)
+        queries, pool = model.queries(users, items, **mu), len(model.catalog_.explanations)
+        if plan.items is None:
+            bonus = model.bonus(users, items, pool if self.whole else n, **mu)
+            given: _Filters = {"bonus": bonus, "boost": plan.boost, "threads": self.threads}
+            found = model.search().top(queries, n, pairs=(users, items), allowed=plan.allowed, **given)
+            return Ranked(*found, queries=queries)
+        bonus = model.bonus(users, items, pool if self.whole else CHOSEN * n, **mu)
+        rules = (plan.items, limits or _unlimited(plan.lists))
+        given = {"bonus": bonus, "boost": plan.boost, "threads": self.threads}
+        return Ranked(*model.search().among(queries, items, n, rules, **given), queries=queries)
+
+
+class _Filters(TypedDict):
+    bonus: Bonus | None
+    boost: Floats | None
+    threads: int | None
+
+
+def _unlimited(lists: ListRules) -> ListRules:
+    return lists._replace(per_aspect=0, consistent=False)
+
+
+def _unfinished(found: Ranked, lists: Ranked) -> NDArray[np.int64]:
+    """Lists that are not full where more could have been found."""
+    return np.flatnonzero((lists.numbers[:, -1] < 0) & (found.numbers[:, -1] >= 0))
+
+
+def _plan(catalog: Catalog, options: Options) -> AppliedOptions:
+    """Made once for a catalog, unless a request has wishes of its own."""
+    if any(WISHES(options)):
+        return _planned(catalog, options)
+    plans, settings = _plans.setdefault(catalog, {}), SETTINGS(options)
+    plan = plans.get(settings)  # another thread may clear them any time
+    if plan is None:
+        if len(plans) >= PLANS:
+            plans.clear()
+        plan = plans[settings] = _planned(catalog, options)
+    return plan
+
+
+def _planned(catalog: Catalog, options: Options) -> AppliedOptions:
+    allowed, chooses, people = options.allowed(catalog), len(catalog.aspects) > 0, catalog.people
+    lists = ListRules(
+        groups_of(catalog),
+        catalog.signs,
+        int(options.per_aspect) if chooses else 0,
+        bool(options.consistent) and chooses,
+    )
+    items = None
+    if options.grounded:
+        items = _rules_of(catalog.item_explanations, allowed)._replace(
+            supporting=people.supporting,
+            opposing=catalog.opposing,
+            standing=catalog.standing,
+            worth=catalog.worth_added,
+            backing=float(options.backing),
+            support=int(options.support),
+            distinctive=float(options.distinctive),
+        )
+    return AppliedOptions(allowed, options.boost(catalog), lists, items)
+
+
+def _rules_of(relation: CSR, allowed: NDArray[np.bool_] | None) -> ItemRules:
+    """Everything that a relation has of an item, if it is allowed."""
+    counts, mask = (NO_NUMBERS, NO_NUMBERS, NO_FLOATS, NO_FLOATS), NO_MASK if allowed is None else allowed
+    return ItemRules(relation.indptr, relation.indices, *counts, 0.0, 0, 1.0, mask)
 
 
 def rank_items(
@@ -328,81 +343,3 @@ def seen_by(user_items: CSR, users: Numbers, chosen: Numbers) -> CSR:
     indices[theirs] = found.indices[np.repeat(known, found.sizes())]
     indices[~theirs] = np.tile(chosen, len(users) - int(known.sum()))
     return CSR(np.concatenate([[0], np.cumsum(sizes)]), indices, np.ones(len(indices), np.int32))
-
-
-def grounded_candidates(
-    catalog: Catalog, items: Numbers, options: Options, allowed: NDArray[np.bool_] | None
-) -> Candidates:
-    """What people say about each item, as far as it is allowed and backed."""
-    said = catalog.item_explanations
-    every = allowed is None and not options.backing and options.support <= 1 and options.distinctive >= 1
-    if every and not len(catalog.worth_added):
-        return Candidates.of_rows(said, items)
-    return Candidates(*backed(items, *_rules(catalog, options, allowed)[:-4]))
-
-
-def _rank_chunk(
-    model: Ranker,
-    users: Numbers,
-    items: Numbers,
-    n: int,
-    options: Options,
-    plan: AppliedOptions,
-    whole: bool,
-    threads: int | None,
-    among: CSR | None,
-) -> tuple[Numbers, Floats]:
-    """Ask for more until every list is full or nothing is left, where not all that rank high may be shown."""
-    catalog = model.catalog_
-    pool, chosen = len(catalog.explanations), len(catalog.aspects) > 0 and (options.per_aspect or options.consistent)
-    wanted = min(max(5 * n, 50) if options.diversity else CHOSEN * n if chosen else n, pool)
-    found = _top(model, users, items, wanted, options, plan, whole, threads, among)
-    if not (options.diversity or chosen):
-        return found
-    lists = _chosen(catalog, found, n, options)
-    rows = _unfinished(found, lists) if chosen else np.empty(0, np.int64)
-    while len(rows) and wanted < pool:
-        wanted = min(4 * wanted, pool)
-        found = _top(model, users[rows], items[rows], wanted, options, plan, whole, threads, among)
-        more = _chosen(catalog, found, n, options)
-        lists[0][rows], lists[1][rows] = more
-        rows = rows[_unfinished(found, more)]
-    return lists
-
-
-def _chosen(catalog: Catalog, found: tuple[Numbers, Floats], n: int, options: Options) -> tuple[Numbers, Floats]:
-    """What a list takes of the best that were found."""
-    if options.diversity:
-        return diversify(catalog, *found, n, options)
-    return first_of_aspects(*found, groups_of(catalog), catalog.signs, options.per_aspect, options.consistent, n)
-
-
-def _unfinished(found: tuple[Numbers, Floats], lists: tuple[Numbers, Floats]) -> NDArray[np.int64]:
-    """Lists that are not full where more could have been found."""
-    return np.flatnonzero((lists[0][:, -1] < 0) & (found[0][:, -1] >= 0))
-
-
-def _top(
-    model: Ranker,
-    users: Numbers,
-    items: Numbers,
-    n: int,
-    options: Options,
-    plan: AppliedOptions,
-    whole: bool,
-    threads: int | None,
-    among: CSR | None,
-) -> tuple[Numbers, Floats]:
-    """The best of what may be shown, by score alone."""
-    mu, search = given_mu(options.mu), model.search()
-    queries = model.queries(users, items, **mu)
-    bonus = model.bonus(users, items, len(model.catalog_.explanations) if whole else n, **mu)
-    if among is not None:
-        given, allowed = Candidates.of_rows(among, items), plan.allowed
-    elif options.grounded:
-        given, allowed = grounded_candidates(model.catalog_, items, options, plan.allowed), None
-    else:
-        return search.top(
-            queries, n, pairs=(users, items), bonus=bonus, allowed=plan.allowed, boost=plan.boost, threads=threads
-        )
-    return search.among(queries, n, given, bonus=bonus, allowed=allowed, boost=plan.boost, threads=threads)

@@ -8,12 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.data.catalog import Catalog
-from whyrank.data.people import places as entries_of
 from whyrank.errors import ParameterError
 from whyrank.explain.goals import ChosenItems, choose_items
 from whyrank.explain.options import ItemGoals, Options
 from whyrank.explain.rank import (
+    CHUNK,
     PLAIN,
     ItemRanker,
     Ranked,
@@ -21,7 +20,6 @@ from whyrank.explain.rank import (
     check_mu,
     chosen_items,
     fallback_of,
-    grounded_candidates,
     item_queries,
     pair_places,
     rank,
@@ -31,13 +29,20 @@ from whyrank.explain.rank import (
 )
 from whyrank.explain.reasons import Reason, reasons
 from whyrank.explain.result import explained
-from whyrank.explain.topics import groups_of
-from whyrank.index._backing import first_of_aspects
-from whyrank.index.form import Candidates, Floats, Numbers, bonus_of, given_mu
-from whyrank.index.joint import PartBound, TopPairs, top_pairs
+from whyrank.index.form import Floats, Numbers, given_mu
 from whyrank.wording.templates import Templates
 
-KEPT = 16  # values of mu whose bounds of items are kept
+FIRST = 64  # items of the first round of a joint ranking; every round takes twice as many
+PAIR = np.dtype(
+    [
+        ("item", np.int32),
+        ("place", np.int32),
+        ("explanation", np.int32),
+        ("reason_score", np.float32),
+        ("score", np.float32),
+    ]
+)
+OFF = 2.0**-20  # times the size of a number: how far a few float32 operations on it can be off
 
 
 @dataclass(frozen=True)
@@ -133,7 +138,10 @@ class BestPairs(NamedTuple):
 
 
 def top_items_and_reasons(model: ItemRanker, user: object, n: int, weight: float, options: Options) -> BestPairs:
-    """The best pairs of an item and a reason; of one item no more reasons of an aspect than one list may have."""
+    """The best pairs of an item and a reason; of one item no more reasons of an aspect than one list may have.
+
+    Items are looked at in the order of what a pair with them can reach, until no other can be among the best.
+    """
     check_count(n)
     check_mu(model, options.mu)
     if not 1e-37 < weight < 1e37:
@@ -142,116 +150,61 @@ def top_items_and_reasons(model: ItemRanker, user: object, n: int, weight: float
         raise ParameterError("pairs that are ranked together go by their scores alone; leave out diversity")
     if options.drawn:
         raise ParameterError("pairs that are ranked together are not drawn; leave out explore and epsilon")
-    catalog, mu = model.catalog_, given_mu(options.mu)
-    allowed, boost = options.allowed(catalog), options.boost(catalog)
-    users = user_numbers(catalog, [str(user)], options)
-    chosen = chosen_items(catalog, options)
+    catalog = model.catalog_
+    users, chosen = user_numbers(catalog, [str(user)], options), chosen_items(catalog, options)
     item_scores = (model.item_keys() @ item_queries(model, users, chosen)[0]).astype(np.float32)
-    bounds = _bounds(model, users, options.mu) if boost is None else None
-    worth = worth_bounds(catalog) if options.grounded else None
-
-    def with_user(items: Numbers) -> tuple[Numbers, Numbers]:
-        return np.repeat(users, len(items)), items
-
-    def candidates(items: Numbers) -> Candidates:
-        return grounded_candidates(catalog, items, options, allowed)
-
-    wanted = n
-    while True:
-        best = top_pairs(
-            item_scores,
-            lambda items: model.queries(*with_user(items), **mu),
-            model.search(),
-            wanted,
-            weight=weight,
-            excluded=seen_by(catalog.user_items, users, chosen).row(0),
-            bounds=bounds,
-            extra=worth,
-            bonus_of=lambda items: model.bonus(*with_user(items), wanted, **mu),  # noqa: B023 - used at once
-            allowed=allowed,
-            boost=boost,
-            candidates_of=candidates if options.grounded else None,
-        )
-        kept = _fit_to_show(catalog, best, options)[:n]
-        if len(kept) == n or len(best.items) < wanted:
-            break
-        wanted *= 4
-    items, explanations = best.items[kept], best.explanations[kept]
-    scores = _scores(model, *with_user(items), explanations, boost, options.mu)
-    scores += worth_of(catalog, items, explanations)[:, None] if options.grounded else 0
-    return BestPairs(*with_user(items), Ranked(explanations[:, None], scores), best.scores[kept], item_scores[items])
+    if not np.isfinite(item_scores).all():
+        raise ParameterError("item scores hold NaN or infinity: the model has diverged, fit it again")
+    left = np.ones(len(item_scores), np.bool_)
+    left[seen_by(catalog.user_items, users, chosen).row(0)] = False
+    items = np.flatnonzero(left).astype(np.int32)
+    reach = _reach(model, users, items, item_scores[items], weight, options)
+    order = np.argsort(-reach, kind="stable")
+    items, reach = items[order], reach[order]
+    best, done, step = np.empty(0, PAIR), 0, CHUNK if options.grounded else FIRST
+    while done < len(items) and (len(best) < n or reach[done] >= best["score"][-1]):
+        some = items[done : done + step]
+        lists = rank(model, np.repeat(users, len(some)), some, n, options)
+        best = _best(np.concatenate([best, _pairs(some, lists, item_scores[some], weight)]), n)
+        done, step = done + len(some), min(2 * step, CHUNK)
+    items, columns = best["item"].copy(), (best["explanation"][:, None], best["reason_score"][:, None])
+    ranked = Ranked(*(np.ascontiguousarray(each) for each in columns))
+    return BestPairs(np.repeat(users, len(items)), items, ranked, best["score"].copy(), item_scores[items])
 
 
-def worth_bounds(catalog: Catalog) -> Floats | None:
-    """What worth adds at most to the score of a reason of each item; None: nothing."""
-    added = catalog.worth_added
-    if not len(added):
-        return None
-    most = np.zeros(len(catalog.items), np.float32)
-    np.maximum.at(most, catalog.item_explanations.rows_of_entries(), added)
-    return most
+def _pairs(items: Numbers, lists: Ranked, item_scores: Floats, weight: float) -> NDArray[np.void]:
+    """Every item with each of its reasons."""
+    row, place = np.nonzero(lists.numbers >= 0)
+    found = np.empty(len(row), PAIR)
+    found["item"], found["place"], found["explanation"] = items[row], place, lists.numbers[row, place]
+    found["reason_score"] = lists.scores[row, place]
+    found["score"] = item_scores[row] + np.float32(weight) * found["reason_score"]
+    return found
 
 
-def worth_of(catalog: Catalog, items: Numbers, explanations: Numbers) -> Floats:
-    """What worth adds to the scores of reasons that may be shown."""
-    added = catalog.worth_added
-    if not len(added):
-        return np.zeros(len(items), np.float32)
-    return added[entries_of(catalog.item_explanations, items, explanations, len(catalog.explanations))]
+def _best(pairs: NDArray[np.void], n: int) -> NDArray[np.void]:
+    """The `n` best pairs: equal scores go by item, then by place in its list."""
+    return pairs[np.lexsort((pairs["place"], pairs["item"], -pairs["score"]))[:n]]
 
 
-def _fit_to_show(catalog: Catalog, best: TopPairs, options: Options) -> NDArray[np.int64]:
-    """Which of the pairs remain when the reasons of every item are chosen as those of a list."""
-    if not len(catalog.aspects) or not (options.per_aspect or options.consistent):
-        return np.arange(len(best.items))
-    order = np.argsort(best.items, kind="stable")
-    kept = []
-    for places in np.split(order, np.flatnonzero(np.diff(best.items[order])) + 1):
-        numbers = best.explanations[places][None, :]
-        limits = (groups_of(catalog), catalog.signs, options.per_aspect, options.consistent)
-        chosen = first_of_aspects(numbers, best.scores[places][None, :], *limits, len(places))[0][0]
-        kept.append(places[np.isin(numbers[0], chosen[chosen >= 0])])
-    return np.sort(np.concatenate(kept))
-
-
-def _scores(
-    model: ItemRanker, users: Numbers, items: Numbers, explanations: Numbers, boost: Floats | None, mu: float | None
-) -> Floats:
-    """The score of one explanation for each pair, in a column."""
-    weight = given_mu(mu)
-    scores = model.search().scores(model.queries(users, items, **weight), explanations[:, None], boost=boost)
-    bonus = model.bonus(users, items, 1, **weight)
-    return scores if bonus is None else scores + bonus_of(bonus, np.arange(len(users)), explanations)[:, None]
-
-
-def _bounds(model: ItemRanker, users: Numbers, mu: float | None) -> Floats | None:
-    """What no reason's score exceeds, per item, where scores are a user's part plus an item's part.
-
-    The item's part is the same for all users, so it is kept. Elsewhere the search's own bounds serve.
-    """
-    blocks, nobody, weight = model.blocks(), np.full(1, -1, np.int32), given_mu(mu)
-    of_user = model.bonus_parts(users, nobody, **weight).get("user")
-    if [block.name for block in blocks[:2]] != ["user", "item"] or (
-        of_user is None and model.bonus(users[:0], users[:0], 1) is not None
-    ):
-        return None
-    keys, (width, other) = model.keys(), (blocks[0].width, blocks[1].width)
-
-    def items_best() -> Floats:
-        everyone = np.arange(len(model.catalog_.items), dtype=np.int32)
-        unknown = np.repeat(nobody, len(everyone))
-        bonus = model.bonus_parts(unknown, everyone, **weight).get("item")
-        return PartBound(keys, range(width, width + other))(model.queries(unknown, everyone, **weight), bonus)
-
-    mu, by_mu = getattr(model, "mu", None) if mu is None else mu, model.cached("bounds", dict[object, Floats])
-    items_part = by_mu.get(mu)  # held here: other threads may clear what is kept
-    if items_part is None:
-        items_part = items_best()
-        if len(by_mu) >= KEPT:
-            by_mu.clear()
-        by_mu[mu] = items_part
-    rest = [*range(width), *range(width + other, keys.shape[1])]
-    users_part = model.cached("user's part", lambda: PartBound(keys, rest))(
-        model.queries(users, nobody, **weight), of_user
-    )
-    return np.nextafter(items_part + users_part[0], np.float32(np.inf))
+def _reach(
+    model: ItemRanker, users: Numbers, items: Numbers, item_scores: Floats, weight: float, options: Options
+) -> NDArray[np.float64]:
+    """What no pair with each item exceeds; of grounded lists, which are short, nothing is known."""
+    if options.grounded:
+        return np.full(len(items), np.inf)
+    mu, bounds = given_mu(options.mu), np.empty(len(items), np.float64)
+    allowed, boost = options.allowed(model.catalog_), options.boost(model.catalog_)
+    for start in range(0, len(items), CHUNK):
+        some = items[start : start + CHUNK]
+        pairs = (np.repeat(users, len(some)), some)
+        found = model.search().bounds(model.queries(*pairs, **mu), allowed=allowed, boost=boost).astype(np.float64)
+        bonus = model.bonus(*pairs, len(model.catalog_.explanations) if model.scores_n else 1, **mu)
+        if bonus is not None:
+            highest = np.zeros(len(some))
+            np.maximum.at(highest, np.repeat(np.arange(len(some)), np.diff(bonus.indptr)), bonus.values)
+            found += highest + OFF * (np.abs(np.where(np.isfinite(found), found, 0)) + highest)
+        bounds[start : start + CHUNK] = found
+    own, most = item_scores.astype(np.float64), weight * bounds
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(most), own + most + OFF * (np.abs(own) + np.abs(most)), most)

@@ -59,7 +59,6 @@ class Batch(NamedTuple):
     rows: Longs
     norms: Floats  # row x part, rounded up
     margins: Floats  # what makes a sum of products at least as high as the score's
-    floors: Floats  # lower scores are not wanted
     slots: Numbers  # part x row: where the part's upper bounds are; -1: its norm serves
     bonus: tuple[Longs, Numbers, Floats]
 
@@ -81,9 +80,14 @@ class PartBounds(NamedTuple):
 
 
 @kernel
-def measure(queries: Floats, columns: int, split: int, rounding: float, norms: Floats, margins: Floats) -> bool:
-    """Write norms and margins of queries (NaN: not finite); return whether all agree from `columns` on."""
-    same = True
+def measure(
+    queries: Floats, columns: int, split: int, rounding: float, norms: Floats, margins: Floats
+) -> tuple[bool, float]:
+    """Write norms and margins of queries (NaN: not finite).
+
+    Returns whether all agree from `columns` on, and the largest norm of a part; NaN: some query is not finite.
+    """
+    same, largest = True, 0.0
     for row in range(len(queries)):
         whole, broken = 0.0, 0.0
         for part in range(2):
@@ -91,26 +95,43 @@ def measure(queries: Floats, columns: int, split: int, rounding: float, norms: F
             for j in range(first, last):
                 total += np.float64(queries[row, j]) ** 2
             norms[row, part] = np.sqrt(total) * (1.0 + 1e-6)
+            largest = max(largest, np.float64(norms[row, part]))
             whole += total
         for j in range(columns, queries.shape[1]):
             same = same and queries[row, j] == queries[0, j]
             broken += queries[row, j] - queries[row, j]
         margins[row] = np.sqrt(whole) * rounding + (TINY if whole > 0.0 else 0.0) + (whole - whole) + broken
-    return same
+    for row in range(len(queries)):
+        if margins[row] != margins[row]:
+            largest = np.nan
+    return same, largest
 
 
 @kernel
-def rising(starts: Longs, stops: Longs, values: Numbers, limit: int) -> bool:
-    """Tell whether every row is a stretch of `values` that rises strictly and stays within 0..limit-1."""
-    for row in range(len(starts)):
-        if starts[row] < 0 or stops[row] > len(values):
+def rising(indptr: Longs, values: Numbers, limit: int) -> bool:
+    """Tell whether rows follow each other, and whether each rises strictly within 0..limit-1."""
+    if indptr[0] != 0 or indptr[-1] != len(values):
+        return False
+    for row in range(len(indptr) - 1):
+        if indptr[row + 1] < indptr[row] or indptr[row + 1] > len(values):
             return False
         last = -1
-        for at in range(starts[row], stops[row]):
+        for at in range(indptr[row], indptr[row + 1]):
             if values[at] <= last or values[at] >= limit:
                 return False
             last = values[at]
     return True
+
+
+@kernel
+def largest_value(values: Floats) -> float:
+    """Return the largest of some numbers, 0 if there are none; NaN if one is below 0 or not finite."""
+    largest = 0.0
+    for value in values:
+        if not (value >= 0 and value < np.inf):
+            return np.nan
+        largest = max(largest, np.float64(value))
+    return largest
 
 
 @inlined
@@ -178,7 +199,7 @@ def search(
     keys, ranks, by_rank, columns, _ = pool
     explanations, grouped, leaders, group_norms = groups
     values, starts, tops = base
-    queries, rows, norms, margins, floors, slots, (indptr, bonus, added) = batch
+    queries, rows, norms, margins, slots, (indptr, bonus, added) = batch
     users, items = bounds
     width, known, for_known, for_others = keys.shape[1], 0, 0, 0
     heap, query = np.zeros(lists.scores.shape[1], np.uint64), np.zeros(width, np.float32)
@@ -186,7 +207,7 @@ def search(
     todo, ratings = np.empty(len(tops), np.int32), np.empty(BLOCK, np.float32)
     for place in range(first, last):
         row, visited = rows[place], 0
-        low, high, limit, margin = indptr[row], indptr[row + 1], max(floors[row], LOWEST), margins[row]
+        low, high, limit, margin = indptr[row], indptr[row + 1], LOWEST, margins[row]
         if place + 1 < last:  # what the next query needs is on its way meanwhile
             fetch_row(users, slots[0, rows[place + 1]])
             fetch_row(items, slots[1, rows[place + 1]])
@@ -237,43 +258,6 @@ def search(
 
 
 @kernel
-def search_among(
-    pool: Keys, base: tuple[Floats, Floats, NDArray[np.bool_]], batch: Batch,
-    given: tuple[Longs, Longs, Numbers, Floats],
-    lists: Lists, first: int, last: int,
-) -> None:  # fmt: skip
-    """Fill the lists of the batch's rows first..last from the explanations given for each: a stretch of a list.
-
-    `base` holds what scores begin from, what is added to it, and what is allowed; the last two may be empty.
-    """
-    keys, ranks, by_rank, columns, _ = pool
-    queries, rows, _, _, floors, _, (indptr, bonus, added) = batch
-    values, boost, allowed = base
-    starts, stops, explanations, extra = given
-    width = keys.shape[1]
-    heap, query = np.zeros(lists.scores.shape[1], np.uint64), np.zeros(width, np.float32)
-    for place in range(first, last):
-        row = rows[place]
-        low, high, floor = indptr[row], indptr[row + 1], max(floors[row], LOWEST)
-        for j in range(columns):
-            query[j] = queries[row, j]
-        for at in range(starts[row], stops[row]):
-            e = explanations[at]
-            if len(allowed) and not allowed[e]:
-                continue
-            start = values[e] + boost[e] if len(boost) else values[e]
-            score = start + dot(query, 0, keys, e * width, width)
-            found = find(bonus, low, high, e) if low < high else -1
-            if found >= 0:
-                score += added[found]
-            if len(extra):
-                score += extra[at]
-            if score >= floor:
-                offer(heap, entry_of(score, ranks[e]))
-        empty_into(heap, by_rank, lists.scores, lists.numbers, row)
-
-
-@kernel
 def scores_of(pool: Keys, values: Floats, queries: Floats, given: Numbers) -> Floats:
     """Return the scores of the explanations given for each query (queries x k), with the bits of the search."""
     keys, width = pool.rows, pool.rows.shape[1]
@@ -300,8 +284,9 @@ def highest_bounds(norms: Floats, margins: Floats, tops: Floats, group_norms: Fl
 
 @kernel
 def look_up(
-    side: PartBounds, numbers: Numbers, queries: Floats, rows: Longs, column: int, often: float, count: int, slots: Numbers
-) -> int:
+    side: PartBounds, numbers: Numbers, queries: Floats, rows: Longs, column: int, often: float, count: int,
+    slots: Numbers,
+) -> int:  # fmt: skip
     """Write the slot of each row's part, which begins at a column; parts that came `often` get the next slots.
 
     A user or item whose part has changed is counted anew. Returns how many slots are taken; there must be room.

@@ -8,14 +8,12 @@ from typing import NamedTuple, Protocol, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.data.csr import CSR
 from whyrank.index import _columns as columns
 from whyrank.index._lookup import weighed_sides
 
 Numbers = NDArray[np.int32]
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
-NOTHING = np.empty(0, np.float32)
 
 
 class Bonus(NamedTuple):
@@ -27,22 +25,6 @@ class Bonus(NamedTuple):
     indptr: NDArray[np.int64]
     explanations: Numbers
     values: Floats
-
-
-class Candidates(NamedTuple):
-    """What may be ranked for each query: a stretch of `explanations`, where numbers rise."""
-
-    starts: Rows
-    stops: Rows
-    explanations: Numbers
-    added: Floats = NOTHING  # to their scores; empty: nothing
-
-    @classmethod
-    def of_rows(cls, relation: CSR, rows: NDArray[np.integer]) -> Candidates:
-        """Return those of the given rows of a relation, without a copy; row -1 has none."""
-        known = np.maximum(rows, 0)
-        starts = relation.indptr[known]
-        return cls(starts, np.where(rows < 0, starts, relation.indptr[1:][known]), relation.indices)
 
 
 class Block(NamedTuple):

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
 from whyrank.index import _kernels as kernels
-from whyrank.index._grounded import Backed, grounded_lists
+from whyrank.index._grounded import ItemRules, ListRules, item_lists
 from whyrank.index._kernels import Base, Batch, Groups, Keys, Lists
 from whyrank.index.bounds import UpperBounds
-from whyrank.index.form import Bonus, Candidates, Floats, Numbers, Rows
+from whyrank.index.form import Bonus, Floats, Numbers, Rows
 from whyrank.simd import BLOCK, LANES
 from whyrank.thread_pool import shared_thread_pool
 
@@ -30,7 +30,8 @@ TASK = 128  # queries that are worth a task of their own
 CORES = os.cpu_count() or 1
 MEMORY = 256 << 20  # bytes for upper bounds of parts
 EVERYTHING = np.empty(0, np.bool_)
-NOTHING = np.empty(0, np.float32)
+NOTHING, NO_NUMBERS = np.empty(0, np.float32), np.empty(0, np.int32)
+TYPES = (np.int64, np.int32, np.float32)  # of a bonus
 
 Result = TypeVar("Result")
 Answer = tuple[Numbers, Floats]
@@ -95,7 +96,6 @@ class Search:
         bonus: Bonus | None = None,
         allowed: NDArray[np.bool_] | None = None,
         boost: Floats | None = None,
-        floors: Floats | None = None,
         excluded: CSR | None = None,
         threads: int | None = None,
     ) -> Answer:
@@ -103,17 +103,19 @@ class Search:
 
         `pairs` are the numbers of each query's user and item (-1: unknown), which make it faster when they come again.
         `bonus` adds to some scores of a query; `allowed` and `boost` (a value per explanation, added) hold for all
-        queries; `floors` drops lower scores; `excluded` has a row for each query of what it must not have, and goes
-        without a bonus.
+        queries; `excluded` has a row for each query of what it must not have, and goes without a bonus.
         """
         if excluded is not None and bonus is not None:
             raise ParameterError("excluded goes without a bonus")
-        batch, alike = self._batch(queries, n, bonus, floors)
+        queries = self._queries(queries, n)
+        batch, alike = self._batch(queries, self._bonus(bonus, len(queries)))
         if excluded is not None:
-            batch = batch._replace(bonus=self._without(excluded, len(batch.queries)))
-        pairs = None if pairs is None else self._pairs(pairs, len(batch.queries))
-        lists, (groups, bounds), share = self._lists(batch, n), self._prepare(), partial(_share, threads=threads)
-        for constants, rows in self._by_constants(batch, alike) if len(self) else ():
+            batch = batch._replace(bonus=self._without(excluded, len(queries)))
+        pairs = None if pairs is None else self._pairs(pairs, len(queries))
+        shape = len(queries), min(n, len(self))
+        lists = Lists(np.empty(shape, np.float32), np.empty(shape, np.int32))
+        (groups, bounds), share = self._prepare(), partial(_share, threads=threads)
+        for constants, rows in self._by_constants(queries, alike):
             base = self._base(constants, groups, allowed, boost)
             work = partial(kernels.search, self._keys, groups, base)
             # One after another, the pairs of a user share bounds that are at hand.
@@ -128,70 +130,53 @@ class Search:
     def among(
         self,
         queries: Floats,
-        n: int,
-        candidates: Candidates,
-        *,
-        bonus: Bonus | None = None,
-        allowed: NDArray[np.bool_] | None = None,
-        boost: Floats | None = None,
-        floors: Floats | None = None,
-        threads: int | None = None,
-    ) -> Answer:
-        """Find the best `n` of the candidates of each query, as `top` does in the whole pool; nothing is prepared."""
-        batch, alike = self._batch(queries, n, bonus, floors)
-        self._check_rows("candidates", candidates, len(batch.queries))
-        lists = self._lists(batch, n)
-        filters = self._boost(boost), self._allowed(allowed)
-        for constants, rows in self._by_constants(batch, alike) if len(self) else ():
-            base = (self._values(constants), *filters)
-            work = partial(kernels.search_among, self._keys, base, batch._replace(rows=rows), candidates, lists)
-            _share(work, len(rows), threads)
-        return _filled_up(lists, n)
-
-    def backed(
-        self,
-        queries: Floats,
         items: Numbers,
         n: int,
-        rules: Backed,
+        rules: tuple[ItemRules, ListRules],
         *,
         bonus: Bonus | None = None,
         boost: Floats | None = None,
         threads: int | None = None,
     ) -> Answer:
-        """Make lists of `n` of what is backed about the item of each query."""
-        batch, alike = self._batch(queries, n, bonus)
+        """Make lists of `n` of what may be ranked for the item of each query (-1: none), as `top` ranks it.
+
+        Nothing is prepared for it.
+        """
+        queries = self._queries(queries, n)
+        if items.shape != (len(queries),) or int(items.max(initial=-1)) >= len(rules[0].indptr) - 1:
+            raise ParameterError(f"items: give the number of an item for each of {len(queries)} queries")
+        given, added = self._bonus(bonus, len(queries)), self._boost(boost)
         lists = Lists(np.empty((len(items), n), np.float32), np.empty((len(items), n), np.int32))
-        asked = (items, self._boost(boost))
-        for constants, rows in self._by_constants(batch, alike):
-            work = partial(
-                grounded_lists, self._keys, self._values(constants), batch._replace(rows=rows), asked, rules, lists
-            )
+        _, _, alike = self._measured(queries)
+        for constants, rows in self._by_constants(queries, alike):
+            asked = (rows, items, given, added)
+            work = partial(item_lists, self._keys, self._values(constants), queries, asked, rules, lists)
             _share(work, len(rows), threads)
         return lists.numbers, lists.scores
 
     def scores(self, queries: Floats, explanations: Numbers, *, boost: Floats | None = None) -> Floats:
         """Return the scores without bonus of the explanations (queries x k) given per query, with the bits of `top`."""
-        (batch, alike), given = self._batch(queries, 1), np.ascontiguousarray(explanations, np.int32)
-        if given.ndim != 2 or len(given) != len(batch.queries):
+        queries, given = self._queries(queries, 1), np.ascontiguousarray(explanations, np.int32)
+        if given.ndim != 2 or len(given) != len(queries):
             raise ParameterError(f"explanations {given.shape} must hold one row for each of {len(queries)} queries")
         if given.size and not 0 <= given.min() <= given.max() < len(self):
             raise ParameterError(f"explanations must be numbers from 0 to {len(self) - 1}")
         result, added = np.empty(given.shape, np.float32), self._boost(boost)
-        for constants, rows in self._by_constants(batch, alike):
+        for constants, rows in self._by_constants(queries, self._measured(queries)[2]):
             values = self._values(constants) + added if len(added) else self._values(constants)
-            result[rows] = kernels.scores_of(self._keys, values, batch.queries[rows], given[rows])
+            result[rows] = kernels.scores_of(self._keys, values, queries[rows], given[rows])
         return result
 
     def bounds(
         self, queries: Floats, *, allowed: NDArray[np.bool_] | None = None, boost: Floats | None = None
     ) -> Floats:
         """Return for each query a number that no explanation's score without bonus exceeds, found without a search."""
-        (batch, alike), (groups, _) = self._batch(queries, 1), self._prepare()
-        result = np.full(len(batch.queries), -np.inf, np.float32)
-        for constants, rows in self._by_constants(batch, alike):
+        queries, (groups, _) = self._queries(queries, 1), self._prepare()
+        norms, margins, alike = self._measured(queries)
+        result = np.full(len(queries), -np.inf, np.float32)
+        for constants, rows in self._by_constants(queries, alike):
             tops = self._base(constants, groups, allowed, boost).tops
-            result[rows] = kernels.highest_bounds(batch.norms[rows], batch.margins[rows], tops, groups.norms)
+            result[rows] = kernels.highest_bounds(norms[rows], margins[rows], tops, groups.norms)
         return result
 
     def scored(self) -> float:
@@ -226,28 +211,31 @@ class Search:
         largest = np.stack([placed(part, 0.0).max(1) for part in norms]) * (1.0 + 1e-6)  # rounded up
         return Groups(numbers, keys, leaders, largest.astype(np.float32))
 
-    def _batch(
-        self, queries: Floats, n: int, bonus: Bonus | None = None, floors: Floats | None = None
-    ) -> tuple[Batch, bool]:
-        """Check what is asked; and tell whether the constants of all queries agree."""
+    def _queries(self, queries: Floats, n: int) -> Floats:
         queries = np.ascontiguousarray(queries, np.float32)
         if queries.ndim != 2 or queries.shape[1] != self.keys.shape[1]:
             raise ParameterError(f"queries {queries.shape} must be a table with {self.keys.shape[1]} columns")
         if n < 1:
             raise ParameterError(f"n is {n}: ask for at least one explanation")
-        count, (_, _, _, columns, split) = len(queries), self._keys
-        norms, margins = np.empty((count, 2), np.float32), np.empty(count, np.float32)
+        return queries
+
+    def _measured(self, queries: Floats) -> tuple[Floats, Floats, bool]:
+        """Return norms of parts and margins of queries, and whether their constants agree; refuse what overflows."""
+        norms, margins = np.empty((len(queries), 2), np.float32), np.empty(len(queries), np.float32)
+        columns, split = self._keys.columns, self._keys.split
         # Twice the rounding errors of both ways to add up products, and some for adding up bounds.
         rounding = self._longest * (2 * columns + 32) * 2.0**-24
-        alike = kernels.measure(queries, columns, split, rounding, norms, margins)
-        largest = float(margins.max(initial=0.0))
+        alike, largest = kernels.measure(queries, columns, split, rounding, norms, margins)
         if largest != largest:
             row = int(np.flatnonzero(np.isnan(margins))[0])
             raise ParameterError(f"query {row} holds NaN or infinity: the model has diverged, fit it again")
-        _check_size(float(norms.max(initial=0.0)) * self._longest)
-        checked = self._checked(bonus, count) if bonus is not None else _no_bonus(count)
-        slots = np.full((2, count), -1, np.int32)
-        return Batch(queries, np.arange(count), norms, margins, _floors(floors, count), slots, checked), alike
+        _check_size(largest * self._longest)
+        return norms, margins, alike
+
+    def _batch(self, queries: Floats, bonus: Bonus) -> tuple[Batch, bool]:
+        norms, margins, alike = self._measured(queries)
+        slots = np.full((2, len(queries)), -1, np.int32)
+        return Batch(queries, np.arange(len(queries)), norms, margins, slots, bonus), alike
 
     def _pairs(self, pairs: tuple[Numbers, Numbers], count: int) -> tuple[Numbers, Numbers]:
         users, items = (np.ascontiguousarray(numbers, np.int32) for numbers in pairs)
@@ -255,17 +243,13 @@ class Search:
             raise ParameterError(f"pairs: give the numbers of a user and an item for each of {count} queries")
         return users, items
 
-    def _lists(self, batch: Batch, n: int) -> Lists:
-        shape = len(batch.queries), min(n, len(self))
-        return Lists(np.empty(shape, np.float32), np.empty(shape, np.int32))
-
-    def _by_constants(self, batch: Batch, alike: bool) -> Iterator[tuple[bytes, Rows]]:
+    def _by_constants(self, queries: Floats, alike: bool) -> Iterator[tuple[bytes, Rows]]:
         """Yield constants and the queries that share them."""
-        constants = batch.queries[:, self._keys.columns :]
-        if len(constants) == 0:
+        constants = queries[:, self._keys.columns :]
+        if len(queries) == 0 or len(self) == 0:
             return
         if alike:
-            yield constants[0].tobytes(), batch.rows
+            yield constants[0].tobytes(), np.arange(len(queries))
             return
         distinct, inverse = np.unique(constants, axis=0, return_inverse=True)
         for number, row in enumerate(distinct):
@@ -318,32 +302,29 @@ class Search:
             raise ParameterError(f"allowed must hold True or False for each of {len(self)} explanations")
         return allowed
 
-    def _check_rows(self, name: str, rows: Candidates, count: int) -> None:
-        """Refuse lists of explanations that are not one per query, sorted and known."""
-        if len(rows.starts) != count or len(rows.stops) != count:
-            raise ParameterError(f"{name}: give a list of explanations for each of {count} queries")
-        if not kernels.rising(*rows[:3], len(self)):
-            raise ParameterError(f"{name}: explanations of a query must rise and be numbers from 0 to {len(self) - 1}")
-
-    def _checked(self, bonus: Bonus, count: int) -> Bonus:
-        types = (np.int64, np.int32, np.float32)
-        indptr, explanations, values = (
-            np.ascontiguousarray(part, kind) for part, kind in zip(bonus, types, strict=True)
-        )
-        ends = indptr.shape == (count + 1,) and indptr[0] == 0 and indptr[-1] == len(explanations)
-        if not ends or (np.diff(indptr) < 0).any():
-            raise ParameterError(f"bonus: indptr must rise from 0 to {len(explanations)} in {count + 1} steps")
-        self._check_rows("bonus", Candidates(indptr[:-1], indptr[1:], explanations), count)
-        if values.shape != explanations.shape or not (np.isfinite(values) & (values >= 0)).all():
+    def _bonus(self, bonus: Bonus | None, count: int) -> Bonus:
+        if bonus is None:
+            return Bonus(np.zeros(count + 1, np.int64), NO_NUMBERS, NOTHING)
+        checked = self._rows_of("bonus", bonus, count)
+        largest = kernels.largest_value(checked.values)
+        if largest != largest:
             raise ParameterError("bonus: give one finite value of at least 0 for each explanation")
-        _check_size(float(values.max(initial=0.0)))
-        return Bonus(indptr, explanations, values)
+        _check_size(largest)
+        return checked
 
     def _without(self, excluded: CSR, count: int) -> Bonus:
         """Return what excludes explanations: a bonus of -inf."""
-        self._check_rows("excluded", Candidates(excluded.indptr[:-1], excluded.indptr[1:], excluded.indices), count)
         values = np.full(len(excluded.indices), -np.inf, np.float32)
-        return Bonus(excluded.indptr, excluded.indices, values)
+        return self._rows_of("excluded", Bonus(excluded.indptr, excluded.indices, values), count)
+
+    def _rows_of(self, name: str, given: Bonus, count: int) -> Bonus:
+        """Refuse lists of explanations that are not one per query, sorted and known."""
+        rows = Bonus(*(np.ascontiguousarray(part, kind) for part, kind in zip(given, TYPES, strict=True)))
+        if rows.indptr.shape != (count + 1,) or rows.values.shape != rows.explanations.shape:
+            raise ParameterError(f"{name}: give a list of explanations, each with a value, for each of {count} queries")
+        if not kernels.rising(rows.indptr, rows.explanations, len(self)):
+            raise ParameterError(f"{name}: explanations of a query must rise and be numbers from 0 to {len(self) - 1}")
+        return rows
 
 
 def _norms(rows: Floats) -> NDArray[np.float64]:
@@ -353,19 +334,6 @@ def _norms(rows: Floats) -> NDArray[np.float64]:
 def _base_of(values: Floats, groups: Groups) -> Base:
     starts = np.append(values, np.float32(-np.inf))[groups.explanations]
     return Base(values, starts, starts.reshape(-1, BLOCK).max(1))
-
-
-def _no_bonus(count: int) -> Bonus:
-    return Bonus(np.zeros(count + 1, np.int64), np.empty(0, np.int32), NOTHING)
-
-
-def _floors(floors: Floats | None, count: int) -> Floats:
-    if floors is None:
-        return np.full(count, -np.inf, np.float32)
-    floors = np.array(floors, np.float32)
-    if floors.shape != (count,) or np.isnan(floors).any():
-        raise ParameterError(f"floors must hold one number for each of {count} queries")
-    return floors
 
 
 def _check_size(largest: float) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.explain._lists import along_lists, at_positions
+from whyrank.explain._drawn import along_lists, at_positions
 from whyrank.explain.options import Options
 from whyrank.explain.rank import CHUNK, Ranker, candidates, drawing
 from whyrank.online.rewards import ShownLists, Values
@@ -52,7 +52,7 @@ def along(policy: Policy, lists: ShownLists, rewards: tuple[Values, Values], fol
         for side in (0, 1):
             own = fold[part.rows] == side
             rows = part.rows[own]
-            drawn = (part.numbers[own], part.scores[own], *rules, shown[rows, : part.asked])
+            drawn = (part.numbers[own], part.scores[own], rules, shown[rows, : part.asked])
             found = along_lists(*drawn, rewards[side])
             chance[rows, : part.asked], expected[rows, : part.asked] = found
     chance[cut] = 0.0
@@ -66,7 +66,7 @@ def anywhere(policy: Policy, lists: ShownLists) -> Values:
     chance, rules = np.zeros(shown.shape), drawing(catalog, policy.options)
     for part in _parts(policy, lists):
         own = shown[part.rows, : part.asked]
-        chance[part.rows, : part.asked] = at_positions(part.numbers, part.scores, *rules, own)
+        chance[part.rows, : part.asked] = at_positions(part.numbers, part.scores, rules, own)
     return chance
 
 

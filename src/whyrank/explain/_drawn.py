@@ -7,14 +7,24 @@ not in the list yet and that fit it. One of them is drawn: with the chance 1 - e
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.compile import kernel
-from whyrank.index._backing import fits
+from whyrank.index._grounded import ListRules, fits
 from whyrank.rng import U11, draw, mix
 
 TINY = 1e-100  # below it, chances are computed anew from scores instead of from what was computed once
+
+
+class Drawing(NamedTuple):
+    """What the chances of a list depend on beside the candidates and their scores."""
+
+    limits: ListRules
+    explore: float
+    epsilon: float
 
 
 @kernel
@@ -33,22 +43,18 @@ def chances(
     weights: NDArray[np.float64],
     listed: NDArray[np.int32],
     taken: int,
-    groups: NDArray[np.int32],
-    signs: NDArray[np.int8],
-    per_aspect: int,
-    consistent: bool,
-    explore: float,
-    epsilon: float,
+    rules: Drawing,
     found: NDArray[np.float64],
 ) -> int:
     """Write the chance of every candidate to be the next one of a list; returns how many are open."""
+    limits, explore, epsilon = rules
     count, first = 0, -1
     for c in range(weights.shape[1]):
         found[c] = 0.0
         used = False
         for place in range(taken):
             used |= listed[place] == numbers[c]
-        if not used and fits(listed, taken, numbers[c], groups, signs, per_aspect, consistent):
+        if not used and fits(listed, taken, numbers[c], limits):
             found[c] = 1.0
             count += 1
             if first < 0:
@@ -81,12 +87,7 @@ def width_of(numbers: NDArray[np.int32]) -> int:
 def draw_lists(
     numbers: NDArray[np.int32],
     scores: NDArray[np.float32],
-    groups: NDArray[np.int32],
-    signs: NDArray[np.int8],
-    per_aspect: int,
-    consistent: bool,
-    explore: float,
-    epsilon: float,
+    rules: Drawing,
     key: np.uint64,
     places: NDArray[np.uint64],
     n: int,
@@ -102,22 +103,10 @@ def draw_lists(
     found = np.empty(numbers.shape[1], np.float64)
     for row in range(rows):
         count = width_of(numbers[row])
-        weights = weights_of(scores[row], count, explore)
+        weights = weights_of(scores[row], count, rules.explore)
         stream = mix(key + mix(places[row] + np.uint64(1)))
         for place in range(min(n, count)):
-            open_ = chances(
-                numbers[row],
-                weights,
-                listed[row],
-                place,
-                groups,
-                signs,
-                per_aspect,
-                consistent,
-                explore,
-                epsilon,
-                found,
-            )
+            open_ = chances(numbers[row], weights, listed[row], place, rules, found)
             if open_ == 0:
                 break
             target, reached, chosen = np.float64(draw(stream, place) >> U11) * 2.0**-53, 0.0, -1
@@ -136,12 +125,7 @@ def draw_lists(
 def along_lists(
     numbers: NDArray[np.int32],
     scores: NDArray[np.float32],
-    groups: NDArray[np.int32],
-    signs: NDArray[np.int8],
-    per_aspect: int,
-    consistent: bool,
-    explore: float,
-    epsilon: float,
+    rules: Drawing,
     listed: NDArray[np.int32],
     rewards: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -156,21 +140,9 @@ def along_lists(
     found = np.empty(numbers.shape[1], np.float64)
     for row in range(rows):
         count = width_of(numbers[row])
-        weights = weights_of(scores[row], count, explore)
+        weights = weights_of(scores[row], count, rules.explore)
         for place in range(n):
-            open_ = chances(
-                numbers[row],
-                weights,
-                listed[row],
-                place,
-                groups,
-                signs,
-                per_aspect,
-                consistent,
-                explore,
-                epsilon,
-                found,
-            )
+            open_ = chances(numbers[row], weights, listed[row], place, rules, found)
             shown = listed[row, place]
             if shown < 0:
                 propensities[row, place] = 1.0 if open_ == 0 else 0.0
@@ -190,12 +162,7 @@ def along_lists(
 def at_positions(
     numbers: NDArray[np.int32],
     scores: NDArray[np.float32],
-    groups: NDArray[np.int32],
-    signs: NDArray[np.int8],
-    per_aspect: int,
-    consistent: bool,
-    explore: float,
-    epsilon: float,
+    rules: Drawing,
     listed: NDArray[np.int32],
 ) -> NDArray[np.float64]:
     """The chance of each shown reason to stand at its position, whatever stands above it; exact, for up to three."""
@@ -204,25 +171,24 @@ def at_positions(
     width = numbers.shape[1]
     first, second, third = np.empty(width), np.empty(width), np.empty(width)
     above = np.empty(2, np.int32)
-    rules = (groups, signs, per_aspect, consistent, explore, epsilon)
     for row in range(rows):
         count = width_of(numbers[row])
-        weights = weights_of(scores[row], count, explore)
-        chances(numbers[row], weights, above, 0, *rules, first)
+        weights = weights_of(scores[row], count, rules.explore)
+        chances(numbers[row], weights, above, 0, rules, first)
         for a in range(count):
             if numbers[row, a] == listed[row, 0]:
                 chance[row, 0] += first[a]
             if n == 1 or listed[row, 1] < 0 or first[a] == 0.0:
                 continue
             above[0] = numbers[row, a]
-            chances(numbers[row], weights, above, 1, *rules, second)
+            chances(numbers[row], weights, above, 1, rules, second)
             for b in range(count):
                 if numbers[row, b] == listed[row, 1]:
                     chance[row, 1] += first[a] * second[b]
                 if n == 2 or listed[row, 2] < 0 or second[b] == 0.0:
                     continue
                 above[1] = numbers[row, b]
-                chances(numbers[row], weights, above, 2, *rules, third)
+                chances(numbers[row], weights, above, 2, rules, third)
                 for c in range(count):
                     if numbers[row, c] == listed[row, 2]:
                         chance[row, 2] += first[a] * second[b] * third[c]
