@@ -75,10 +75,6 @@ RayAddress = Annotated[
     str | None,
     typer.Option("--ray", help="Work on a Ray cluster: its address (host:port), or local. The result is the same."),
 ]
-StoreUrl = Annotated[
-    str | None,
-    typer.Option("--store", help="With --ray: a folder or URL that all machines see; by default beside the output."),
-]
 Number = Annotated[int, typer.Option("--number", help="Which split of the folder.")]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import textwrap
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +24,6 @@ from whyrank.cli.app import (
     OnErrorOption,
     RatingRange,
     RayAddress,
-    StoreUrl,
     Threads,
     Trim,
     command,
@@ -41,13 +41,14 @@ from whyrank.cli.app import (
     told_if_interrupted,
     warn_first_run,
 )
-from whyrank.errors import ClusterError, DataError, ParameterError
+from whyrank.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from whyrank.models.base import Model
     from whyrank.training import Monitor
+    from whyrank.training.run import Solver
 
 WIDE = 100  # columns of a terminal with room for more than the loss
 Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter of the model: --set factors=50.")]
@@ -70,7 +71,6 @@ def fit_command(
     lower: Lower = False,
     number: Number = 1,
     ray: RayAddress = None,
-    store: StoreUrl = None,
     json: Json = False,
 ) -> None:
     """Fit a model to triplets (of a split folder: to its training part) and save it."""
@@ -82,14 +82,8 @@ def fit_command(
     if is_split(data) and rating_range is not None:
         raise ParameterError(f"{data}: is split already; give --rating-range to whyrank split")
     check_place(output, MARKER)
-    if ray is not None:
-        if rating_range is not None or trim or lower:
-            raise ParameterError(
-                "--rating-range, --trim and --lower are for fits on one machine; give them to whyrank split or convert"
-            )
-        fit_on_cluster(chosen, data, output, ray, store, resume, threads, columns, on_error, number, json)
-        return
-    warn_first_run()
+    if ray is None:
+        warn_first_run()
     split = read_split(data, number) if is_split(data) else None
     if split:
         triplets = chosen.parts_of(split)[0]
@@ -99,9 +93,12 @@ def fit_command(
     if checkpoint.exists() and not resume:
         note("an earlier run was interrupted; this one starts again; --resume would have continued it")
     begin, history = time.perf_counter(), History()
-    with sole_writer(output), told_if_interrupted(lambda: kept_by(checkpoint)), progress(json) as bar:
-        monitors = (bar_monitor(bar, chosen.id), history)
-        run = Run(threads=threads, monitors=monitors, checkpoint=checkpoint, resume=resume)
+    with ExitStack() as stack:
+        stack.enter_context(sole_writer(output))
+        stack.enter_context(told_if_interrupted(lambda: kept_by(checkpoint)))
+        solver = None if ray is None else stack.enter_context(solver_at(ray, chosen, threads))
+        monitors = (bar_monitor(stack.enter_context(progress(json)), chosen.id), history)
+        run = Run(threads=threads, monitors=monitors, checkpoint=checkpoint, resume=resume, solver=solver)
         chosen.fit(split or triplets, run=run)
         seconds = time.perf_counter() - begin
         chosen.save(output, {"training": history.rows} if history.rows else None)
@@ -156,58 +153,6 @@ def add_command(
         note(f"{len(table):,} explanations added, {len(loaded.catalog_.explanations):,} in all -> {output}")
 
 
-def fit_on_cluster(
-    model: Model,
-    data: Path,
-    output: Path,
-    address: str,
-    store: str | None,
-    resume: bool,
-    threads: int | None,
-    columns: str | None,
-    on_error: str,
-    number: int,
-    json: bool,
-) -> None:
-    """The same fit by a cluster's machines; a folder of Parquet files is not read here at all."""
-    from whyrank.data.files import is_parquet_folder
-    from whyrank.data.split import is_split, read_split
-    from whyrank.lab.ray.fit import PARTS, fit, put_data
-    from whyrank.lab.ray.ingest import ingest
-    from whyrank.lab.ray.session import connect
-    from whyrank.lab.ray.store import StateStore
-    from whyrank.training import History, Run
-
-    begin, history = time.perf_counter(), History()
-    # Outputs of one name in different folders have places of their own.
-    own = hashlib.sha256(str(output.resolve()).encode()).hexdigest()[:8]
-    place = StateStore.at(f"{store}/whyrank-{output.name}-{own}" if store else output.parent / f".{output.name}.ray")
-    with sole_writer(output), connect(address) as cluster, progress(json) as bar:
-        cluster.require_cpus(threads or 1)
-        place = place.claimed()  # before data is written: an earlier run that still lives mixes nothing into it
-        if is_parquet_folder(data):
-            parts = ingest(cluster, data, place, max(PARTS, cluster.cpus), parse_columns(columns))
-        elif is_split(data):
-            parts = put_data(model.parts_of(read_split(data, number))[0], place)
-        else:
-            parts = put_data(read_data(data, columns, on_error, number), place)
-        run = Run(threads=threads, monitors=(bar_monitor(bar, model.id), history), resume=resume)
-
-        def report() -> dict[str, object]:
-            return {"training": history.rows} if history.rows else {}
-
-        fit(cluster, model, parts, output, run, report=report)
-        try:
-            place.remove()
-        except ClusterError as error:  # the model is written; what is there is another run's now
-            note(f"the store was not removed: {error}")
-    seconds = time.perf_counter() - begin
-    if json:
-        print_json({"model": model.id, "output": output, "seconds": seconds, "ray": address})
-    else:
-        note(f"{model.id} fitted on {address} in {seconds:.1f} s -> {output}")
-
-
 @command("models", "whyrank models --json")
 def models_command(json: Json = False) -> None:
     """List the models and their parameters."""
@@ -246,6 +191,16 @@ def _hanging(text: str, width: int) -> str:
     first, rest = text[:12], text[12:]
     lines = textwrap.wrap(rest, width - 12, break_long_words=False, break_on_hyphens=False)
     return first + f"\n{indent}".join(lines)
+
+
+@contextmanager
+def solver_at(address: str, model: Model, threads: int | None) -> Iterator[Callable[..., Solver]]:
+    """What trains a model on the machines of a cluster."""
+    from whyrank.lab.ray.session import connect
+    from whyrank.lab.ray.training import solver_on
+
+    with connect(address) as cluster, solver_on(cluster, model, threads) as solver:
+        yield solver
 
 
 def make_model(name: str | None, settings: list[str] | None, config: Path | None = None) -> Model:

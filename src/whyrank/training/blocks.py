@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import product, zip_longest
-from typing import Protocol
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,34 +14,40 @@ from whyrank.rng import key_of
 from whyrank.thread_pool import ThreadPool
 from whyrank.training.passes import BlockOfPositives, Counts, Pass, RowLayout
 from whyrank.training.settings import FactorSettings
-from whyrank.training.shards import ROWS, Partition, RowShard, default_shards, row_shards, sorted_blocks
+from whyrank.training.shards import ROWS, Partition, default_shards, row_shards, sorted_blocks
 from whyrank.training.storage import Storage
 
 TASK_DOMAIN = 3
 Task = Callable[[], Counts]
-Offsets = Sequence[tuple[int, ...]]  # of every stratum: how far behind a row shard its shard of each column table lies
 
 
-class Travel(Protocol):
-    """What brings columns to this machine, and takes them on, where several machines share the row shards."""
+class Columns(NamedTuple):
+    """The column tables of a pass that lie alike in a stage.
 
-    own: range  # the row shards of this machine
+    Row shard a has the shard of theirs that lies `now` behind it, and in the next stage the one that lies `then` behind.
+    """
 
-    def gather(self, epoch: int, index: int, columns: Sequence[Partition]) -> Callable[[], None]:
-        """Start to bring the columns of a pass to where its first stratum needs them; the answer waits for them."""
-        ...
+    tables: tuple[str, ...]
+    cut: Partition
+    now: int
+    then: int
 
-    def carried(self, work: Task, index: int, strata: Offsets, stratum: int, a: int) -> Task:
-        """A task that waits for the columns it needs from elsewhere, and sends on those that others need next."""
-        ...
+
+class Stage(NamedTuple):
+    """Tasks that may run at the same time: a stratum of each of some passes that share no table."""
+
+    tasks: list[Task]
+    columns: list[Columns]
+    passes: list[int]
+    last: bool  # of these passes
 
 
 class BlockSolver:
     """Runs epochs over `storage` in place.
 
     In a stratum, task a takes row shard a and in every column table the shard that lies the stratum's offset behind a.
-    A two-way pass has a stratum for every offset, a three-way pass one for every two of them. One machine of several
-    is given the row shards that it owns (`rows`, with their rows as they are numbered in its storage) and `travel`.
+    A two-way pass has a stratum for every offset, a three-way pass one for every two of them. `own` are the row shards
+    whose tasks are run here; None: all.
     """
 
     def __init__(
@@ -51,35 +57,57 @@ class BlockSolver:
         settings: FactorSettings,
         threads: ThreadPool,
         records: NDArray[np.int64] | None = None,
-        *,
-        rows: Sequence[Sequence[RowShard]] = (),
-        travel: Travel | None = None,
+        own: range | None = None,
     ) -> None:
         self.storage, self.passes, self.settings, self.threads = storage, passes, settings, threads
         self.shards = settings.shards or default_shards(storage.tables, passes, passes[0].triplets)
+        self.own = range(self.shards) if own is None else own
         by_record = records if settings.epoch_unit == "records" else None
-        self.rows = rows or [row_shards(one, self._partition(one.tables[0], ROWS), by_record) for one in passes]
-        self.groups = _independent(passes)
-        self.travel, self.own = travel, travel.own if travel else range(self.shards)
+        shards = [row_shards(one, self.rows_of(one.tables[0]), by_record) for one in passes]
+        self.rows = [found[self.own.start : self.own.stop] for found in shards]
+        self.groups = independent(passes)
 
     def epoch(self, number: int) -> Counts:
         """One epoch; the number of pair updates and of scores out of range."""
-        names = list(dict.fromkeys(name for one in self.passes for name in one.column_tables))
-        drawn = self.threads.run([partial(self._partition, name, number) for name in names])
-        partitions = dict(zip(names, drawn, strict=True))
         updates = trouble = 0
+        for stage in self.stages(number):
+            done, bad = self.run(stage)
+            updates, trouble = updates + done, trouble + bad
+        return updates, trouble
+
+    def run(self, stage: Stage) -> Counts:
+        """Run the tasks of a stage; updates, and scores out of range."""
+        found = self.threads.run(stage.tasks)
+        return sum(done for done, _ in found), sum(bad for _, bad in found)
+
+    def gather(self) -> None:
+        """Everything is in the storage already."""
+
+    def stages(self, epoch: int) -> Iterator[Stage]:
+        """The stages of an epoch, each to be run before the next one is asked for."""
+        names = list(dict.fromkeys(name for one in self.passes for name in one.column_tables))
+        drawn = self.threads.run([partial(self._partition, name, epoch) for name in names])
+        partitions = dict(zip(names, drawn, strict=True))
         for group in self.groups:
             columns = [[partitions[name] for name in self.passes[index].column_tables] for index in group]
-            waiting = [self.travel.gather(number, *each) for each in zip(group, columns, strict=True) if self.travel]
-            strata = [list(self._strata(index, number, own)) for index, own in zip(group, columns, strict=True)]
-            for arrive in waiting:
-                arrive()
-            for stage in zip_longest(*strata, fillvalue=[]):
-                # First tasks first: other machines wait for their columns, and the last tasks for those of others.
-                tasks = [task for same in zip_longest(*stage) for task in same if task]
-                for done, bad in self.threads.run(tasks):
-                    updates, trouble = updates + done, trouble + bad
-        return updates, trouble
+            strata = [list(product(range(self.shards), repeat=len(cuts))) for cuts in columns]
+            tasks = [self._strata(index, epoch, cuts) for index, cuts in zip(group, columns, strict=True)]
+            length = max(map(len, strata))
+            for at in range(length):
+                lying = [
+                    Columns(tables, cut, now, then)
+                    for index, cuts, offsets in zip(group, columns, strata, strict=True)
+                    for tables, cut, now, then in zip(
+                        _alike(self.passes[index]), cuts, offsets[min(at, len(offsets) - 1)],
+                        offsets[min(at + 1, len(offsets) - 1)], strict=True,
+                    )
+                ]  # fmt: skip
+                now = [task for stratum in tasks for task in next(stratum, [])]
+                yield Stage(now, lying, group, at + 1 == length)
+
+    def rows_of(self, table: str) -> Partition:
+        """The cut of a table's rows, which is the same in a whole fit."""
+        return self._partition(table, ROWS)
 
     def _partition(self, table: str, epoch: int) -> Partition:
         number = list(self.storage.tables).index(table)
@@ -94,16 +122,20 @@ class BlockSolver:
             self.storage.masks(any(self.storage.tables[n].bias for n in one.bias_tables)), self.storage.blocks
         )
         rates = one.rates(self.passes, self.settings, epoch)
-        strata = list(product(range(self.shards), repeat=len(columns)))
-        for stratum, offsets in enumerate(strata):
+        for stratum, offsets in enumerate(product(range(self.shards), repeat=len(columns))):
             tasks: list[Task] = []
             for a, own, sorted_ in zip(self.own, rows, blocks, strict=True):
                 number, pool = block_of(a, offsets, self.shards)
                 block = BlockOfPositives(*sorted_.block(number), own.entries, own.known, pools[pool], pools[pool])
                 key = key_of(seed, TASK_DOMAIN, epoch, index, stratum, a)
-                work: Task = partial(one.update, tables, block, lanes, rates, key)
-                tasks.append(self.travel.carried(work, index, strata, stratum, a) if self.travel else work)
+                tasks.append(partial(one.update, tables, block, lanes, rates, key))
             yield tasks
+
+
+def _alike(one: Pass) -> list[tuple[str, ...]]:
+    """The column tables of a pass; a further table of explanations lies as the first one does."""
+    count = len(one.column_tables)
+    return [*((name,) for name in one.column_tables[:-1]), one.tables[count:]]
 
 
 def block_of(a: int, offsets: Sequence[int], shards: int) -> tuple[int, int]:
@@ -115,8 +147,8 @@ def block_of(a: int, offsets: Sequence[int], shards: int) -> tuple[int, int]:
     return number, last
 
 
-def _independent(passes: Sequence[Pass]) -> list[list[int]]:
-    """Neighbouring passes that share no table, together: their strata run at the same time."""
+def independent(passes: Sequence[Pass]) -> list[list[int]]:
+    """Group neighbouring passes that share no table: their strata run at the same time."""
     groups: list[list[int]] = []
     used: set[str] = set()
     for index, one in enumerate(passes):

@@ -15,7 +15,7 @@ from whyrank.training.checkpoint import Arrays, Checkpoint, set_arrays
 from whyrank.training.loop import Trained, Trainer, run_epochs
 from whyrank.training.loss import SampleLoss
 from whyrank.training.passes import Pass, Table, check
-from whyrank.training.run import Run
+from whyrank.training.run import Run, Solver
 from whyrank.training.sequential import SequentialSolver
 from whyrank.training.settings import FactorSettings
 from whyrank.training.storage import Storage
@@ -48,27 +48,24 @@ def train(
     storage = start or Storage.started(tables, settings.seed, settings.factor_range)
     cores = run.threads or os.cpu_count() or 1
     with ThreadPool(cores if passes[0].triplets >= WORTH_THREADS else 1) as threads:
-        run_epochs(FactorTrainer(storage, passes, settings, threads, records, bool(run.monitors)), run, checkpoint)
+        loss = SampleLoss.of(storage, passes, settings.seed) if run.monitors else None
+        if run.solver is not None:
+            solver = run.solver(storage, passes, settings, records, loss.rows() if loss else {})
+        elif settings.solver == "blocks":
+            solver = BlockSolver(storage, passes, settings, threads, records)
+        else:
+            solver = SequentialSolver(storage, passes, settings, records)
+        run_epochs(FactorTrainer(storage, settings, solver, loss), run, checkpoint)
     return storage
 
 
 class FactorTrainer(Trainer):
-    """Learns the tables of a storage in place; the loss is measured where somebody looks at it."""
+    """Learns the tables of a storage by a solver; the loss is measured where somebody looks at it."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        passes: tuple[Pass, ...],
-        settings: FactorSettings,
-        threads: ThreadPool,
-        records: NDArray[np.int64] | None,
-        measured: bool,
-    ) -> None:
+    def __init__(self, storage: Storage, settings: FactorSettings, solver: Solver, loss: SampleLoss | None) -> None:
         self.storage: Storage = storage
-        self.settings, self.of, self.done = settings, settings.epochs, 0
-        solver = BlockSolver(storage, passes, settings, threads, records) if settings.solver == "blocks" else None
-        self.solver = solver or SequentialSolver(storage, passes, settings, records)
-        self.loss = SampleLoss.of(storage, passes, settings.seed) if measured else None
+        self.settings, self.solver, self.loss = settings, solver, loss
+        self.of, self.done = settings.epochs, 0
 
     def epoch(self) -> Trained:
         updates, trouble = self.solver.epoch(self.done + 1)
@@ -85,6 +82,7 @@ class FactorTrainer(Trainer):
         self.done = int(arrays["done"][0])
 
     def check(self) -> None:
+        self.solver.gather()
         if not np.abs(self.storage.values).max(initial=0) <= LARGEST:
             raise diverged(self.done, self.settings)
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.data.csr import CSR
 from whyrank.rng import draw_many, key_of
 from whyrank.training._negatives import draw_negatives, known_of
 from whyrank.training.passes import Pass
@@ -26,7 +25,17 @@ class SampleLoss:
 
     @classmethod
     def of(cls, storage: Storage, passes: tuple[Pass, ...], seed: int) -> SampleLoss:
-        return cls(storage, passes, [_sample(storage, one, key_of_pass(seed, n)) for n, one in enumerate(passes)])
+        return cls(storage, passes, [_sample(storage, one, key_of(seed, SAMPLE_DOMAIN, n)) for n, one in enumerate(passes)])
+
+    def rows(self) -> dict[str, NDArray[np.int32]]:
+        """The rows of each table that the loss is measured on."""
+        wanted: dict[str, list[NDArray[np.int32]]] = {name: [] for name in self.storage.tables}
+        for one, (numbers, negatives) in zip(self.passes, self.samples, strict=True):
+            for name, rows in numbers.items():
+                wanted[name].append(rows)
+            for name in one.tables[len(one.column_tables) :]:
+                wanted[name].append(negatives[negatives >= 0])
+        return {name: np.unique(np.concatenate(rows)) for name, rows in wanted.items() if rows}
 
     def mean(self) -> float:
         total = 0.0
@@ -38,22 +47,8 @@ class SampleLoss:
         return total
 
 
-def key_of_pass(seed: int, number: int) -> np.uint64:
-    return key_of(seed, SAMPLE_DOMAIN, number)
-
-
-def chosen_triplets(key: np.uint64, triplets: int) -> NDArray[np.int64]:
-    """The numbers of the triplets that the loss is measured on."""
-    return draw_many(key, min(SAMPLE, triplets), triplets)
-
-
-def negatives_of(rows: NDArray[np.int32], known: CSR, columns: int, key: np.uint64) -> NDArray[np.int32]:
-    """A column for each row that it does not know."""
-    return draw_negatives(rows, np.arange(columns, dtype=np.int32), known_of(known.indptr, known.indices), key)
-
-
 def _sample(storage: Storage, one: Pass, key: np.uint64) -> Sample:
-    chosen = chosen_triplets(key, one.triplets)
-    columns = storage.tables[one.column_tables[-1]].rows
-    negatives = negatives_of(one.known_rows[chosen], one.known, columns, key)
+    chosen = draw_many(key, min(SAMPLE, one.triplets), one.triplets)
+    columns = np.arange(storage.tables[one.column_tables[-1]].rows, dtype=np.int32)
+    negatives = draw_negatives(one.known_rows[chosen], columns, known_of(one.known.indptr, one.known.indices), key)
     return {name: array[chosen] for name, array in one.positives.items()}, negatives

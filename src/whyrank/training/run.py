@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from whyrank.errors import ParameterError
 from whyrank.training.monitor import Monitor
+
+
+class Solver(Protocol):
+    """Runs the epochs of a factor model's training."""
+
+    def epoch(self, number: int) -> tuple[int, int]:
+        """Run one epoch; the number of updates and of scores out of range."""
+        ...
+
+    def gather(self) -> None:
+        """Bring all that was learned to the storage that it was made for."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -18,6 +32,8 @@ class Run:
     checkpoint: the file in which the state of the training is saved, so that it can be resumed.
     resume: go on from the checkpoint if there is one.
     checkpoint_seconds: how often the state is saved; it always is at the end and when interrupted.
+    solver: makes what runs the epochs of factor models, of a storage, passes, settings, the records of triplets, and the
+        rows to report after every epoch (`whyrank.lab.ray.training`); None: this machine does.
     """
 
     threads: int | None = None
@@ -25,6 +41,7 @@ class Run:
     checkpoint: Path | None = None
     resume: bool = False
     checkpoint_seconds: float = 30.0
+    solver: Callable[..., Solver] | None = None
 
     def __post_init__(self) -> None:
         if self.threads is not None and self.threads < 1:

@@ -68,6 +68,9 @@ class SequentialSolver:
         )  # fmt: skip
         return updates, trouble
 
+    def gather(self) -> None:
+        """Everything is in the storage already."""
+
 
 def _numbers(passes: tuple[Pass, ...], roles: list[tuple[str, ...]]) -> NDArray[np.int32]:
     """numbers[pass, role, triplet]; a table's row must be the same in every pass, as the joint update moves it once."""

@@ -1,144 +1,297 @@
-"""Factor models on a cluster: a worker on every machine, states in a store, and what happens when a machine is lost."""
+"""Training of factor models on several machines: each runs the blocks of its row shards, and hands columns on.
+
+Every machine has all tables, and of a fit's row shards some neighbouring ones, in the ring of which a shard of columns
+moves on by one from stratum to stratum. What leaves a machine goes through Ray's object store, as rows and values.
+"""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.errors import ArtifactError
-from whyrank.lab.ray.fit_workers import FitWorkers, InStore
-from whyrank.lab.ray.loss import ClusterLoss
-from whyrank.lab.ray.session import Cluster, Machine
-from whyrank.lab.ray.shard_worker import ClusterState, FactorJob, ShardWorker
-from whyrank.training import Run
-from whyrank.training.checkpoint import Arrays, fingerprint, require_reachable
-from whyrank.training.factors import LARGEST, diverged
-from whyrank.training.loop import Trained, Trainer, run_epochs
+from whyrank.errors import ClusterError, ParameterError
+from whyrank.lab.ray import session
+from whyrank.lab.ray.session import Cluster, Handle, Lost, Machine, Reference
+from whyrank.models import Model
+from whyrank.models.factors import FactorModel
+from whyrank.thread_pool import ThreadPool
+from whyrank.training.blocks import BlockSolver, Columns, Stage, independent
+from whyrank.training.passes import Counts, Ints, Pass, Table
+from whyrank.training.settings import FactorSettings
+from whyrank.training.shards import default_shards
+from whyrank.training.storage import Storage
+from whyrank.version import __version__
 
-MANIFEST = "manifest"
-FORMAT = 2  # of states in a store
-Done = TypeVar("Done")
+Floats = NDArray[np.float32]
+LOSSES = 5  # how often in a row machines may be lost
 
 
-def train(cluster: Cluster, job: FactorJob, run: Run) -> ClusterState:
-    """Learn the tables as one machine does; the state after the last epoch is in the data's store.
+class Rows(NamedTuple):
+    """Some rows of a table, on their way to another machine."""
 
-    Every `checkpoint_seconds`, and at the end, all tables are written and then named by a manifest. `run.resume` goes
-    on from the last manifest, on whatever cluster.
+    table: str
+    rows: Ints
+    values: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is trained, from what and how; `settings` name the number of shards."""
+
+    tables: dict[str, Table]
+    passes: tuple[Pass, ...]
+    settings: FactorSettings
+    records: NDArray[np.int64] | None
+    reported: dict[str, Ints]  # rows that are wanted after every epoch
+
+    @property
+    def travelling(self) -> set[str]:
+        """Tables whose rows several machines change."""
+        return {name for one in self.passes for name in one.tables[1:]}
+
+
+@contextmanager
+def solver_on(cluster: Cluster, model: Model, threads: int | None = None) -> Iterator[Callable[..., ClusterSolver]]:
+    """Yield what `Run.solver` takes, for a model's fit on the machines of a cluster.
+
+    Args:
+        cluster: as `session.connect` gives it.
+        model: what is fitted; it must train in blocks.
+        threads: of each machine; None: all of its cores.
+
+    Raises:
+        ParameterError: The model trains on one machine.
+        ClusterError: No machine has so many cores.
     """
-    trainer = ClusterTrainer(cluster, job, run)
+    if not isinstance(model, FactorModel) or model.solver != "blocks":
+        raise ParameterError(
+            f"{model.id} with these settings trains on one machine; leave out --ray, or fit bper, pitf, cd or a joint form"
+        )
+    cluster.machines(threads or 1)
+    started: list[ClusterSolver] = []
+
+    def solver(*arguments: Any) -> ClusterSolver:
+        started.append(ClusterSolver(cluster, threads, *arguments))
+        return started[-1]
+
     try:
-        run_epochs(trainer, run, InStore(trainer.save))
-        return trainer.saved or trainer.save()
+        yield solver
     finally:
-        trainer.workers.dismiss()
+        for each in started:
+            each.dismiss()
 
 
-def owners_of(machines: list[Machine], threads: int | None, shards: int) -> NDArray[np.int16]:
+def owners_of(machines: Sequence[Machine], threads: int | None, shards: int) -> NDArray[np.int64]:
     """The machine of every row shard: neighbouring ones together, as many as its threads can do."""
     cores = np.cumsum([0, *(threads or machine.cpus for machine in machines)])
     cuts = np.rint(cores * shards / cores[-1]).astype(np.int64)
-    return np.repeat(np.arange(len(machines)), np.diff(cuts)).astype(np.int16)
+    return np.repeat(np.arange(len(machines)), np.diff(cuts))
 
 
-class ClusterTrainer(Trainer):
-    """Learns tables that are on other machines; after a loss all begin again from the last state in the store."""
+class ClusterSolver:
+    """Runs epochs on all machines; `storage` has what was learned when `gather` was called last.
 
-    def __init__(self, cluster: Cluster, job: FactorJob, run: Run) -> None:
-        self.store = job.data.store.claimed()
-        self.job = job = replace(job, data=replace(job.data, store=self.store))
-        self.workers, self.threads = FitWorkers(cluster, run.threads), run.threads
-        self.of, self.done, self.updates = job.settings.epochs, 0, 0
-        tables = {name: (table.rows, table.factors, table.bias) for name, table in job.tables.items()}
-        passes = [(type(each).__name__, each.tables, getattr(each, "weight", None)) for each in job.passes]
-        self.mark = fingerprint(FORMAT, job.settings.decides(), job.data.digest, tables, passes)
-        self.saved: ClusterState | None = None
-        if not run.resume:
-            self.store.remove(MANIFEST)
-        self._manifest()  # what does not fit is an error before anything is started
-        self.loss = ClusterLoss(cluster, job) if run.monitors else None
-        self._recovering(lambda: None)
+    When a machine is lost, all that are left begin again from there.
+    """
 
-    def epoch(self) -> Trained:
-        return self._recovering(self._report, self.done + 1)
+    def __init__(
+        self,
+        cluster: Cluster,
+        threads: int | None,
+        storage: Storage,
+        passes: Sequence[Pass],
+        settings: FactorSettings,
+        records: NDArray[np.int64] | None,
+        reported: Mapping[str, Ints],
+    ) -> None:
+        self.cluster, self.threads, self.storage = cluster, threads, storage
+        shards = settings.shards or default_shards(storage.tables, passes, passes[0].triplets)
+        tables = {name: replace(table, bias_start=None) for name, table in storage.tables.items()}
+        task = Task(tables, tuple(passes), replace(settings, shards=shards), records, dict(reported))
+        self.shards, self.reported, self._task = shards, task.reported, cluster.put(task)
+        columns = [[len(passes[index].column_tables) for index in group] for group in independent(passes)]
+        self._stages = sum(shards ** max(counts) for counts in columns)
+        self.saved = self.done = -1  # epochs that are in the storage, and that the workers have done
+        self._before: dict[str, Floats] = {}  # reported rows of the storage, as they were after the saved epoch
+        self._workers: list[Handle] = []
 
-    def _report(self) -> Trained:
-        return Trained(self.loss.mean() if self.loss else float("nan"), self.updates)
+    def epoch(self, number: int) -> Counts:
+        """Run an epoch, and bring the reported rows to the storage."""
+        if self.saved < 0:
+            self._note_saved(number - 1)
+        return self._recovering(number, lambda: self._counts)
 
-    def state(self) -> Arrays:
-        return {}  # is in the store
+    def gather(self) -> None:
+        """Bring all tables to the storage."""
+        if self.done > self.saved:
+            self._recovering(self.done, lambda: self._take(self._all("held")))
+            self._note_saved(self.done)
 
-    def restore(self, arrays: Arrays) -> None:
-        """Was taken up from the store."""
+    def dismiss(self) -> None:
+        """End all workers."""
+        for worker in self._workers:
+            with suppress(ClusterError):
+                self.cluster.dismiss(worker)
+        self._workers = []
 
-    def save(self) -> ClusterState:
-        """Write all tables, then the manifest; then older states can go."""
-        self.saved = self._recovering(self._write, self.done)
-        return self.saved
+    def _note_saved(self, epoch: int) -> None:
+        self.saved = self.done = epoch
+        self._before = {name: self.storage.whole(name)[rows] for name, rows in self.reported.items()}
 
-    def sent_bytes(self) -> int:
-        """What the workers have sent to each other."""
-        return sum(self.workers.all("sent_bytes"))
+    def _recovering(self, epoch: int, work: Callable[[], Any]) -> Any:
+        """Learn up to an epoch and do something then; what is lost is learned again from what was gathered."""
+        for left in range(LOSSES, -1, -1):
+            try:
+                if not self._workers:
+                    self._start()
+                while self.done < epoch:
+                    self._learn(self.done + 1)
+                return work()
+            except Lost:
+                self.dismiss()
+                if not left:
+                    raise
+        raise AssertionError
 
-    def _recovering(self, work: Callable[[], Done], epoch: int = 0) -> Done:
-        """Learn up to an epoch and do something then; what is lost is learned again from the last state."""
-
-        def learn() -> Done:
-            while self.done < epoch:
-                self._learn()
-            return work()
-
-        return self.workers.recovering(learn, self._assemble)
-
-    def _assemble(self) -> None:
-        """A worker on every machine of the cluster as it is now, with the state that the manifest names."""
-        machines = self.workers.cluster.machines(self.threads or 1)
+    def _start(self) -> None:
+        """A worker on every machine of the cluster as it is now, with the tables of the last epoch that was gathered."""
+        for name, rows in self.reported.items():
+            self.storage.whole(name)[rows] = self._before[name]
+        self.done = self.saved
+        machines = self.cluster.machines(self.threads or 1)
         # With few shards not every machine has one.
-        taken, owners = np.unique(owners_of(machines, self.threads, self.job.shards), return_inverse=True)
-        self.workers.start([machines[number] for number in taken.tolist()], ShardWorker, self.job)
-        self.workers.all("prepare", owners.astype(np.int16), self.loss.rows if self.loss else {})
-        found, self.done, self.saved = self._manifest(), 0, None
-        if found is not None:
-            self.done = int(found["epoch"])
-            self.saved = ClusterState(self.store, str(found["folder"]), int(found["machines"]))
-        self.workers.all("begin", self.saved)
-
-    def _manifest(self) -> dict[str, Any] | None:
-        """What names the last state; None: there is none."""
-        found = self.store.read_document(f"{MANIFEST}/training")
-        if found is not None:
-            if found["fingerprint"] != self.mark:
-                raise ArtifactError(
-                    f"{self.store.url}: belongs to other data or settings; remove it or leave out --resume"
+        taken, owners = np.unique(owners_of(machines, self.threads, self.shards), return_inverse=True)
+        values = self.cluster.put(self.storage.values)
+        for me, machine in enumerate(machines[number] for number in taken.tolist()):
+            threads = self.threads or machine.cpus
+            self._workers.append(
+                self.cluster.start(machine, threads, ShardWorker, self._task, values, owners, me, threads)
+            )
+        for machine, version in zip(machines, self._all("version"), strict=False):
+            if version != __version__:
+                raise ClusterError(
+                    f"{machine.host} has whyrank {version}, not {__version__}; install the same everywhere"
                 )
-            require_reachable(self.store.url, int(found["epoch"]), self.of)
-        return found
 
-    def _learn(self) -> None:
-        found = self.workers.all("epoch", self.done + 1)
-        updates, trouble, watched = zip(*found, strict=True)
-        self.done, self.updates = self.done + 1, sum(updates)
-        if sum(trouble):
-            raise diverged(self.done, self.job.settings)
-        if self.loss:
-            self.loss.take(watched)
+    def _learn(self, epoch: int) -> None:
+        """Submit all stages of an epoch, each with what those before it hand on, then wait for them."""
+        count = len(self._workers)
+        inbox: list[list[Reference]] = [[] for _ in range(count)]
+        counts: list[Reference] = []
+        for _ in range(self._stages):
+            found = [
+                self.cluster.call(worker, "stage", epoch, *inbox[me], returns=1 + count)
+                for me, worker in enumerate(self._workers)
+            ]
+            counts += [references[0] for references in found]
+            inbox = [[found[other][1 + me] for other in range(count) if other != me] for me in range(count)]
+        ends = [self.cluster.call(worker, "finish", *inbox[me]) for me, worker in enumerate(self._workers)]
+        found = self._wait([*counts, *ends])
+        self._counts = tuple(np.sum(found[: len(counts)], axis=0).tolist())
+        self._take(found[len(counts) :])
+        self.done = epoch
 
-    def _write(self) -> ClusterState:
-        # Workers that were given up have other folders, even if one is just about to write.
-        store = self.workers.store
-        state = ClusterState(store, f"state-{self.done:06d}-{store.start}", self.workers.count)
-        largest = self.workers.all("write", state)
-        if not max(largest) <= LARGEST:
-            raise diverged(self.done, self.job.settings)
-        about = {"epoch": self.done, "fingerprint": self.mark, "machines": state.machines, "folder": state.folder}
-        store.write_document(f"{MANIFEST}/training", about)
-        for folder in self.store.folders("state-"):
-            if folder != state.folder:
-                with contextlib.suppress(OSError):  # a worker that was lost may still write there
-                    self.store.remove(folder)
-        return state
+    def _take(self, pieces: Sequence[Sequence[Rows]]) -> None:
+        for piece in pieces:
+            put_rows(self.storage, piece)
+
+    def _all(self, method: str) -> list[Any]:
+        return self._wait([self.cluster.call(worker, method) for worker in self._workers])
+
+    def _wait(self, references: list[Reference]) -> list[Any]:
+        """Wait for results for as long as all workers give signs of life."""
+        waiting = references
+        while waiting:
+            done, waiting = self.cluster.first(waiting, session.SILENT_SECONDS)
+            self.cluster.gather(done)
+            if not done and not self.cluster.answer(self._workers, session.SILENT_SECONDS):
+                raise Lost(f"a machine has not answered for {session.SILENT_SECONDS:.0f} seconds")
+        return self.cluster.gather(references)
+
+
+class ShardWorker:
+    """The row shards of one machine, and the columns that they need now."""
+
+    def __init__(self, task: Task, values: Floats, owners: NDArray[np.int64], me: int, threads: int) -> None:
+        task = deepcopy(task)  # arrays of the object store are read-only, and kernels compiled for others
+        self.task, self.owners, self.me = task, owners, me
+        self.storage = Storage(task.tables)
+        self.storage.values[:] = values
+        own = np.flatnonzero(owners == me)
+        own_range = range(int(own[0]), int(own[-1]) + 1)
+        self.solver = BlockSolver(
+            self.storage, task.passes, task.settings, ThreadPool(threads), task.records, own_range
+        )
+        self.rows = {
+            name: np.concatenate([self.solver.rows_of(name).pool(shard) for shard in own_range])
+            for name in {one.tables[0] for one in task.passes}
+        }
+        self.reported = {name: rows[np.isin(rows, self._own(name))] for name, rows in task.reported.items()}
+        self.stages: Iterator[Stage] = iter(())
+
+    def version(self) -> str:
+        return __version__
+
+    def stage(self, epoch: int, *arrived: list[Rows]) -> list[Any]:
+        """Run the next stage of an epoch; its counts, and for every machine the rows that it needs next."""
+        for rows in arrived:
+            put_rows(self.storage, rows)
+        stage = next(self.stages, None)
+        if stage is None:
+            self.stages = self.solver.stages(epoch)
+            stage = next(self.stages)
+        counts = self.solver.run(stage)
+        return [counts, *(self._leaving(stage, machine) for machine in range(int(self.owners[-1]) + 1))]
+
+    def finish(self, *arrived: list[Rows]) -> list[Rows]:
+        """End an epoch; the rows to report that are this machine's."""
+        for rows in arrived:
+            put_rows(self.storage, rows)
+        assert next(self.stages, None) is None
+        return [self._rows(name, rows) for name, rows in self.reported.items()]
+
+    def held(self) -> list[Rows]:
+        """All rows that are this machine's."""
+        return [self._rows(name, self._own(name)) for name in self.task.tables]
+
+    def _own(self, name: str) -> Ints:
+        """Rows that only this machine has, or of what all have, those that the first one speaks for."""
+        if name in self.rows and name not in self.task.travelling:
+            return self.rows[name]
+        return np.arange(self.task.tables[name].rows if self.me == 0 else 0, dtype=np.int32)
+
+    def _leaving(self, stage: Stage, machine: int) -> list[Rows]:
+        """What a machine needs and this one has changed: for the next stage, or after the last one for the next passes."""
+        if machine == self.me:
+            return []
+        leaving: list[Rows] = []
+        for columns in stage.columns:
+            mine = self._machines(columns.now) == self.me
+            if not stage.last:
+                mine &= self._machines(columns.then) == machine
+            pools = [columns.cut.pool(shard) for shard in np.flatnonzero(mine).tolist()]
+            if pools:
+                leaving += [self._rows(name, np.concatenate(pools)) for name in columns.tables]
+        if stage.last:
+            names = {self.task.passes[index].tables[0] for index in stage.passes} & self.task.travelling
+            leaving += [self._rows(name, self.rows[name]) for name in sorted(names)]
+        return leaving
+
+    def _machines(self, offset: int) -> NDArray[np.int64]:
+        """The machine that has each shard of columns which lies so far behind its row shard."""
+        return self.owners[(np.arange(len(self.owners)) - offset) % len(self.owners)]
+
+    def _rows(self, name: str, rows: Ints) -> Rows:
+        return Rows(name, rows, self.storage.whole(name)[rows])
+
+
+def put_rows(storage: Storage, rows: Sequence[Rows]) -> None:
+    """Copy rows that have arrived to where they belong."""
+    for each in rows:
+        storage.whole(each.table)[each.rows] = each.values
