@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
 from typing import Any
 
-from whyrank.errors import ClusterError
 from whyrank.lab.ray.session import Cluster, Machine
+from whyrank.lab.simulate import simulate_reviews
 
 
 class OneProcess(Cluster):
     """Its machines are threads; what they hand on to each other is a future, as it is a reference on a cluster."""
 
     def __init__(self, machines: int = 1) -> None:
-        self.tasks: list[str] = []
-        self.count = machines
-        self.silent = False
+        self.count, self.silent = machines, False
 
-    def machines(self, cpus: int = 1) -> list[Machine]:
-        if cpus > 2:
-            raise ClusterError(f"{cpus} threads of one machine are asked for")
+    def nodes(self) -> list[Machine]:
         return [Machine(str(number), "127.0.0.1", 2) for number in range(self.count)]
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        self.tasks.append(function.__name__)
         return function(*arguments)
 
     def start(self, machine: Machine, cpus: float, kind: Callable[..., object], *arguments: Any) -> Any:
@@ -52,8 +49,24 @@ class OneProcess(Cluster):
         return [each.result() if isinstance(each, Future) else each for each in references]
 
     def first(self, references: Sequence[Any], seconds: float | None = None) -> tuple[list[Any], list[Any]]:
-        futures = [each for each in references if isinstance(each, Future)]
-        if self.silent or not futures:
-            return ([], list(references)) if self.silent else (list(references), [])
-        done = wait(futures, seconds, "FIRST_COMPLETED").done
+        if self.silent:
+            return [], list(references)
+        if not isinstance(references[0], Future):
+            return list(references[:1]), list(references[1:])
+        done = wait(references, seconds, "FIRST_COMPLETED").done
         return [each for each in references if each in done], [each for each in references if each not in done]
+
+
+def reviews_in_files(folder: Path) -> list[Path]:
+    """Reviews to mine, in three files."""
+    reviews = simulate_reviews("small", users=150, items=40, explanations=80, records=1500, triplets=2600, seed=3)
+    files = [folder / f"{number}.parquet" for number in range(3)]
+    for number, file in enumerate(files):
+        reviews[number * 500 : (number + 1) * 500].write_parquet(file)
+    return files
+
+
+def model_arrays(folder: Path) -> dict[str, object]:
+    """The SHA-256 of every array of a model folder."""
+    files = json.loads((folder / "manifest.json").read_text())["files"]
+    return {name: about for name, about in files.items() if name.startswith("arrays/")}

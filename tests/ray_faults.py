@@ -1,17 +1,14 @@
 """What goes wrong on a cluster, on purpose: workers read the plan before every task they do.
 
-A plan is a folder of files. `kill-NAME`: the next worker that gets the task NAME dies by SIGKILL inside of it, once.
-`slow`: the node that next learns an epoch is slow from then on. `full`: the disk of the node that next writes a state
-is full from then on.
+A plan is a folder of files. `kill-NAME` or `stop-NAME`: the next worker that gets the task NAME dies by SIGKILL, or is
+stopped, inside of it, once. `full-NAME`: the disk is full for all tasks NAME.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,29 +18,23 @@ PLAN = "WHYRANK_TEST_FAULTS"
 
 def install() -> None:
     """Called by Ray in every new worker."""
-    from whyrank import atomic
     from whyrank.lab.ray import session
 
-    plan, run, sync = Path(os.environ[PLAN]), session.run, atomic._sync
-
-    def no_space(file: Path) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+    plan, run = Path(os.environ[PLAN]), session.run
 
     def faulty(function: Callable[..., Any], *arguments: Any) -> Any:
-        import ray
-
-        node = ray.get_runtime_context().get_node_id()
-        fault = {"epoch": "slow", "write": "full"}.get(function.__name__, "none")
-        with contextlib.suppress(FileNotFoundError):
-            (plan / fault).rename(plan / f"{fault}-{node}")
-        if (plan / f"slow-{node}").exists():
-            time.sleep(0.1)
-        atomic._sync = no_space if (plan / f"full-{node}").exists() else sync
-        try:
-            (plan / f"kill-{function.__name__}").unlink()
-        except FileNotFoundError:
-            return run(function, *arguments)
-        os.kill(os.getpid(), signal.SIGKILL)
-        return None
+        for fault, kind in (("kill", signal.SIGKILL), ("stop", signal.SIGSTOP)):
+            try:
+                (plan / f"{fault}-{function.__name__}").unlink()
+            except FileNotFoundError:
+                continue
+            os.kill(os.getpid(), kind)
+        if (plan / f"full-{function.__name__}").exists():
+            return run(no_space, function.__name__)
+        return run(function, *arguments)
 
     session.run = faulty
+
+
+def no_space(name: str) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)

@@ -24,7 +24,7 @@ Task = Callable[[], Counts]
 class Columns(NamedTuple):
     """The column tables of a pass that lie alike in a stage.
 
-    Row shard a has the shard of theirs that lies `now` behind it, and in the next stage the one that lies `then` behind.
+    Row shard a meets the shard of theirs that lies `now` behind it, and in the next stage the one `then` behind.
     """
 
     tables: tuple[str, ...]

@@ -25,7 +25,9 @@ class SampleLoss:
 
     @classmethod
     def of(cls, storage: Storage, passes: tuple[Pass, ...], seed: int) -> SampleLoss:
-        return cls(storage, passes, [_sample(storage, one, key_of(seed, SAMPLE_DOMAIN, n)) for n, one in enumerate(passes)])
+        return cls(
+            storage, passes, [_sample(storage, one, key_of(seed, SAMPLE_DOMAIN, n)) for n, one in enumerate(passes)]
+        )
 
     def rows(self) -> dict[str, NDArray[np.int32]]:
         """The rows of each table that the loss is measured on."""

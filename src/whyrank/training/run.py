@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from whyrank.errors import ParameterError
 from whyrank.training.monitor import Monitor
@@ -32,8 +32,8 @@ class Run:
     checkpoint: the file in which the state of the training is saved, so that it can be resumed.
     resume: go on from the checkpoint if there is one.
     checkpoint_seconds: how often the state is saved; it always is at the end and when interrupted.
-    solver: makes what runs the epochs of factor models, of a storage, passes, settings, the records of triplets, and the
-        rows to report after every epoch (`whyrank.lab.ray.training`); None: this machine does.
+    solver: makes what runs the epochs of factor models, as `whyrank.lab.ray.training.solver_on` gives it: of a storage,
+        passes, settings, the record of each triplet, and rows to report after epochs. None: this machine runs them.
     """
 
     threads: int | None = None

@@ -155,15 +155,13 @@ class Cluster:
     @property
     def cpus(self) -> int:
         """The cores of all machines."""
-        return max(sum(machine.cpus for machine in self.machines()), 1)
+        return max(sum(machine.cpus for machine in self.nodes()), 1)
 
     def machines(self, cpus: int = 1) -> list[Machine]:
         """List the machines that answer and have so many cores; raise if none has."""
-        with plain_errors(self._ray):
-            nodes = [node for node in self._ray.nodes() if node["Alive"]]
-        found = [Machine(n["NodeID"], n["NodeManagerAddress"], int(n["Resources"].get("CPU", 0))) for n in nodes]
+        found = self.nodes()
         if not found:
-            raise ClusterError("no machine of the cluster is left; --resume goes on from what was saved, on another one")
+            raise ClusterError("no machine of the cluster is left; --resume goes on elsewhere from what was saved")
         most = max(machine.cpus for machine in found)
         if cpus > most:  # Ray would wait for such a machine for ever
             raise ClusterError(
@@ -171,6 +169,12 @@ class Cluster:
                 "use fewer --threads"
             )
         return sorted((machine for machine in found if machine.cpus >= cpus), key=lambda each: each[1:])
+
+    def nodes(self) -> list[Machine]:
+        """List all machines that answer."""
+        with plain_errors(self._ray):
+            nodes = [node for node in self._ray.nodes() if node["Alive"]]
+        return [Machine(n["NodeID"], n["NodeManagerAddress"], int(n["Resources"].get("CPU", 0))) for n in nodes]
 
 
 class Resident:
@@ -203,7 +207,8 @@ def run(function: Callable[..., Any], *arguments: Any) -> Any:
             if isinstance(cause, OSError) and cause.errno in DISK_FULL:
                 import ray
 
-                place = f"{socket.gethostname()} ({ray.util.get_node_ip_address()})"
+                address: Callable[[], str] = ray.util.get_node_ip_address
+                place = f"{socket.gethostname()} ({address()})"
                 raise ClusterError(
                     f"the disk is full on {place}: {error}; free some space and give the same command again"
                 ) from None
@@ -222,9 +227,7 @@ def plain_errors(ray: Any) -> Iterator[None]:
             raise error.cause from None
         raise
     except (errors.OutOfDiskError, errors.ObjectStoreFullError) as error:
-        raise ClusterError(
-            f"a node cannot store objects, its disk is full; free some ({_first_line(error)})"
-        ) from None
+        raise ClusterError(f"a node cannot store objects, its disk is full; free some ({_first_line(error)})") from None
     except errors.RayError as error:
         raise Lost(f"a machine, or what it held, was lost ({_first_line(error)})") from None
 

@@ -21,7 +21,7 @@ from whyrank.lab.ray.session import Cluster, Handle, Lost, Machine, Reference
 from whyrank.models import Model
 from whyrank.models.factors import FactorModel
 from whyrank.thread_pool import ThreadPool
-from whyrank.training.blocks import BlockSolver, Columns, Stage, independent
+from whyrank.training.blocks import BlockSolver, Stage, independent
 from whyrank.training.passes import Counts, Ints, Pass, Table
 from whyrank.training.settings import FactorSettings
 from whyrank.training.shards import default_shards
@@ -32,7 +32,7 @@ Floats = NDArray[np.float32]
 LOSSES = 5  # how often in a row machines may be lost
 
 
-class Rows(NamedTuple):
+class TableRows(NamedTuple):
     """Some rows of a table, on their way to another machine."""
 
     table: str
@@ -71,7 +71,8 @@ def solver_on(cluster: Cluster, model: Model, threads: int | None = None) -> Ite
     """
     if not isinstance(model, FactorModel) or model.solver != "blocks":
         raise ParameterError(
-            f"{model.id} with these settings trains on one machine; leave out --ray, or fit bper, pitf, cd or a joint form"
+            f"{model.id} with these settings trains on one machine; leave out --ray, or fit bper, pitf, cd "
+            "or a joint form"
         )
     cluster.machines(threads or 1)
     started: list[ClusterSolver] = []
@@ -160,7 +161,7 @@ class ClusterSolver:
         raise AssertionError
 
     def _start(self) -> None:
-        """A worker on every machine of the cluster as it is now, with the tables of the last epoch that was gathered."""
+        """Start a worker on every machine as the cluster is now, with the tables of the last epoch gathered."""
         for name, rows in self.reported.items():
             self.storage.whole(name)[rows] = self._before[name]
         self.done = self.saved
@@ -197,7 +198,7 @@ class ClusterSolver:
         self._take(found[len(counts) :])
         self.done = epoch
 
-    def _take(self, pieces: Sequence[Sequence[Rows]]) -> None:
+    def _take(self, pieces: Sequence[Sequence[TableRows]]) -> None:
         for piece in pieces:
             put_rows(self.storage, piece)
 
@@ -238,7 +239,7 @@ class ShardWorker:
     def version(self) -> str:
         return __version__
 
-    def stage(self, epoch: int, *arrived: list[Rows]) -> list[Any]:
+    def stage(self, epoch: int, *arrived: list[TableRows]) -> list[Any]:
         """Run the next stage of an epoch; its counts, and for every machine the rows that it needs next."""
         for rows in arrived:
             put_rows(self.storage, rows)
@@ -249,28 +250,28 @@ class ShardWorker:
         counts = self.solver.run(stage)
         return [counts, *(self._leaving(stage, machine) for machine in range(int(self.owners[-1]) + 1))]
 
-    def finish(self, *arrived: list[Rows]) -> list[Rows]:
+    def finish(self, *arrived: list[TableRows]) -> list[TableRows]:
         """End an epoch; the rows to report that are this machine's."""
         for rows in arrived:
             put_rows(self.storage, rows)
         assert next(self.stages, None) is None
         return [self._rows(name, rows) for name, rows in self.reported.items()]
 
-    def held(self) -> list[Rows]:
+    def held(self) -> list[TableRows]:
         """All rows that are this machine's."""
         return [self._rows(name, self._own(name)) for name in self.task.tables]
 
     def _own(self, name: str) -> Ints:
-        """Rows that only this machine has, or of what all have, those that the first one speaks for."""
+        """TableRows that only this machine has, or of what all have, those that the first one speaks for."""
         if name in self.rows and name not in self.task.travelling:
             return self.rows[name]
         return np.arange(self.task.tables[name].rows if self.me == 0 else 0, dtype=np.int32)
 
-    def _leaving(self, stage: Stage, machine: int) -> list[Rows]:
-        """What a machine needs and this one has changed: for the next stage, or after the last one for the next passes."""
+    def _leaving(self, stage: Stage, machine: int) -> list[TableRows]:
+        """What a machine needs of this one: for the next stage, or after the last one whatever was changed."""
         if machine == self.me:
             return []
-        leaving: list[Rows] = []
+        leaving: list[TableRows] = []
         for columns in stage.columns:
             mine = self._machines(columns.now) == self.me
             if not stage.last:
@@ -287,11 +288,11 @@ class ShardWorker:
         """The machine that has each shard of columns which lies so far behind its row shard."""
         return self.owners[(np.arange(len(self.owners)) - offset) % len(self.owners)]
 
-    def _rows(self, name: str, rows: Ints) -> Rows:
-        return Rows(name, rows, self.storage.whole(name)[rows])
+    def _rows(self, name: str, rows: Ints) -> TableRows:
+        return TableRows(name, rows, self.storage.whole(name)[rows])
 
 
-def put_rows(storage: Storage, rows: Sequence[Rows]) -> None:
+def put_rows(storage: Storage, rows: Sequence[TableRows]) -> None:
     """Copy rows that have arrived to where they belong."""
     for each in rows:
         storage.whole(each.table)[each.rows] = each.values
