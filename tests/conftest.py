@@ -28,7 +28,11 @@ settings.load_profile("quick")
 
 # Modules that start processes, serve, or fit many models: begun first, the longest of them first of all, so that no
 # process is left alone with one of them, and left out by `make check`.
-LONG = ("test_ray", "test_service_process", "test_page", "test_faults", "test_experiments", "test_cluster", "test_docs")
+LONG = (
+    *("test_ray", "test_faults", "test_cluster", "test_service_process", "test_page", "test_experiments", "test_docs"),
+    *("test_cli", "test_damaged_models", "test_training", "test_refresh", "test_statements", "test_entry_points"),
+    *("test_forget", "test_service_connections", "test_kill", "test_copies", "test_portable"),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,6 +17,7 @@ import pytest
 import typer
 
 import whyrank as wr
+from needs import module
 from whyrank.cli import commands, main  # noqa: F401 - registers the commands
 from whyrank.cli.app import app
 from whyrank.data.tables import write_table
@@ -124,10 +125,10 @@ def test_few_blocks_are_not_run_and_each_says_why() -> None:
     assert sum(block.skipped is None for block in runnable) >= 10
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    pytest.importorskip("mkdocs")
-    pytest.importorskip("material")
-    pytest.importorskip("mkdocstrings")
+    for name in ("mkdocs", "material", "mkdocstrings"):
+        module(name, "docs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path / "site")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

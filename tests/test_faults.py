@@ -161,17 +161,25 @@ def store(tmp_path: Path) -> str:
 
 
 # Training is killed in test_kill.py; `python benchmarks/kill_runs.py` is the long run of all.
-@pytest.mark.parametrize("work", kill_runs.WORKS[1:], ids=lambda work: work.name)
+KILLED = [
+    pytest.param(work, id=work.name, marks=() if work.name == "explain --pairs" else pytest.mark.slow)
+    for work in kill_runs.WORKS[1:]
+]
+
+
+@pytest.mark.parametrize("work", KILLED)
 def test_a_command_killed_at_any_moment_leaves_the_old_result_or_the_new_one(
     work: kill_runs.Work, killed: Path
 ) -> None:
     assert kill_runs.kill_command(work, killed, 1, random.Random(7)).kills == 1
 
 
+@pytest.mark.slow
 def test_feedback_is_neither_lost_nor_doubled_when_the_service_is_killed(killed: Path, store: str) -> None:
     assert kill_runs.kill_service(killed, store, 2, random.Random(7)).kills == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_killed_workers_are_replaced_while_slow_clients_hold_connections(killed: Path, store: str) -> None:
     assert kill_runs.kill_workers(killed, store, 2, random.Random(7), slow=20).kills >= 2

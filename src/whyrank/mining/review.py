@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from whyrank.atomic import new_file
-from whyrank.data.problems import Problems
 from whyrank.data.columns import for_spreadsheets
+from whyrank.data.problems import Problems
 from whyrank.data.tables import read_table
 from whyrank.errors import DataError
 from whyrank.mining.mined import Mined
