@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,6 +43,26 @@ def folder(split: Split, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_the_demo_begins_with_cards_and_every_line_it_prints_runs(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = call("demo")
+    assert code == 0
+    assert max(map(len, out.partition("Next:")[0].splitlines())) <= 80
+    first = out.index("  - ")
+    assert out.index("“") < out.index("finds a right reason"), "cards come before figures"
+    assert "say the opposite" not in out[first : out.index("finds a right reason")]
+    page = Path("demo/report.html").read_text(encoding="utf-8")
+    assert page.index("“") < page.index("ndcg_paper")
+    lines = [line.strip() for line in out.partition("Next:")[2].splitlines() if line.strip()]
+    assert len(lines) == 4
+    for line in lines:
+        done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+
+
+@pytest.mark.slow
 def test_the_demo_ends_with_a_report_and_a_model_that_knows_its_figures(call: Call, tmp_path: Path) -> None:
     code, out, _ = call("demo", "-o", tmp_path / "demo", "--json")
     assert code == 0

@@ -403,7 +403,7 @@ def test_cards_fit_eighty_columns_and_show_title_sentences_quote_and_counts(
     assert "score" not in out
     code, out, _ = run(capsys, "recommend", folder, "-u", "nobody", "-n", 2, "--no-quotes")
     assert code == 0
-    assert "the user is unknown" in out
+    assert "unknown user" in out
     assert run(capsys, "explain", folder, "-u", "u1", "-i", "i1", "--ban", "bed", "--ban", "staff", "--ban", "nice")[2]
 
 

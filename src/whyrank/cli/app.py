@@ -111,7 +111,7 @@ def console(*, stderr: bool = False) -> Console:
         def render_str(self, text: str, **settings: Any) -> Text:
             return super().render_str(safe(text), **settings)
 
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 80
     return SafeConsole(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 

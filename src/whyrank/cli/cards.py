@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 WIDTH = 80
 GLUE = "\ue000"  # a blank where no line ends
 QUOTE = 140  # characters that are shown of a quote
+UNKNOWN = (
+    "(unknown user: not in the data of the model, or nothing was mined from their reviews; these reasons are what "
+    "people say about the item)"
+)
 CAPTION = "The parts add up to the score."
 
 
@@ -29,7 +33,7 @@ def card(title: str, reasons: list[Reason], *, quotes: bool = True) -> Iterator[
             yield from _wrapped(f"“{short}”", "    ", "    ")
             quotes = False  # one is enough for a card
     if any(reason.fallback == "unknown_user" for reason in reasons):
-        yield "  (the user is unknown: these come from what people say about the item)"
+        yield from _wrapped(UNKNOWN, "  ", "   ")
 
 
 def counted(reason: Reason) -> str:
