@@ -286,7 +286,7 @@ def test_an_export_shows_what_a_model_holds(tmp_path: Path, split: Path) -> None
     held = held_by_model(model, USER)
     assert held["known"]
     assert set(held["items"]) <= {"inn", "spa", "bar", "pub"}  # type: ignore[call-overload]
-    assert any("ann@" in text for text in held["quotes"])  # type: ignore[attr-defined]
+    assert any("Ann saw" in text for text in held["quotes"])  # type: ignore[attr-defined]
     assert held["factors"] == ["user_factors"]
     assert held_by_model(model, "nobody") == {"model": "bper", "known": False}
 
@@ -351,7 +351,14 @@ def test_the_ab_commands_go_from_an_experiment_to_its_results(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     arms = ("--arm", "a=bper", "--arm", "b=bper,diversity=0.5", "--share", "50:50")
-    assert call(capsys, "ab", "create", "t", *arms)[1].splitlines()[1:] == [
+    for wrong in (("list",), ("show", "t"), ("ramp", "t", "1"), ("stop", "t"), ("results", "t")):
+        assert "does not exist" in call(capsys, "ab", *wrong)[2]  # and none is made in silence
+    assert not (tmp_path / "whyrank.db").exists()
+    code, out, said = call(capsys, "ab", "create", "t", *arms)
+    assert "whyrank.db is a new store" in said
+    assert "is a new store" not in call(capsys, "ab", "create", "other", *arms)[2]
+    call(capsys, "ab", "stop", "other", "--store", "whyrank.db")
+    assert out.splitlines()[1:] == [
         "  a: bper (50%)",
         "  b: bper, diversity=0.5 (50%)",
     ]

@@ -209,7 +209,7 @@ def test_a_full_disk_under_the_store_is_told_and_survived(tmp_path: Path, world:
     ("arguments", "said"),
     [
         (("serve", "nowhere"), "nowhere: is not a saved model"),
-        (("serve", "{pop}", "--store", "mysql-ish"), "is not a database URL"),
+        (("serve", "{pop}", "--store", "mysql-ish://"), "is not a database URL"),
         (("serve", "{pop}", "--store", "sqlite:////none/none.db"), "cannot be used"),
         (("serve", "{pop}", "--split", "nowhere"), "nowhere: no such split folder"),
         (("serve", "{pop}", "--host", "0.0.0.0"), "no API keys"),
@@ -296,6 +296,6 @@ def test_commands_that_are_suggested_find_the_same_store(
     assert "0 answers" in call(0, *suggested(said, "whyrank study results"))
     serve = ["study", "serve", "--port", "8123", "--store", "sqlite:///my own.db"]
     assert suggested(said, "whyrank study serve") == serve
-    assert "(the store is sqlite:///other.db;" in call(2, "ab", "show", "t", "--store", "sqlite:///other.db")
+    assert "the store sqlite:///other.db does not exist" in call(2, "ab", "show", "t", "--store", "sqlite:///other.db")
     assert "(the store is sqlite:///other.db;" in call(2, "study", "results", "s", "--store", "sqlite:///other.db")
     assert "secret" not in store_option("postgresql+psycopg://me:secret@host/name")

@@ -67,6 +67,12 @@ def new_file(path: str | Path, check: Callable[[], object] | None = None) -> Ite
         os.replace(aside, path)
 
 
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file aside and put it in the place of `path`."""
+    with new_file(path) as aside:
+        aside.write_text(text, encoding="utf-8")
+
+
 @contextlib.contextmanager
 def new_folder(path: str | Path, marker: Marker, check: Callable[[], object] | None = None) -> Iterator[Path]:
     """Yield a fresh folder; put it in the place of `path` when the block ends well.

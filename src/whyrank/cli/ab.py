@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whyrank.atomic import write_text
 from whyrank.cli.app import Json, app, command, console, note, print_json, print_text
 from whyrank.cli.labels import LabelledGroup
 from whyrank.cli.serve import DEFAULT_STORE, StoreOption
@@ -28,6 +29,7 @@ ab_app = typer.Typer(
 app.add_typer(ab_app, name="ab")
 
 Name = Annotated[str, typer.Argument(help="The experiment's name.")]
+Ramp = Annotated[float, typer.Argument(help="Share of users who take part.", min=0, max=1)]
 
 
 @command("create", "whyrank ab create diverse --arm a=bper --arm b=bper,diversity=0.5", ab_app)
@@ -56,13 +58,15 @@ def create_command(
     from whyrank.online import ab
     from whyrank.online.assignment import Experiment, parse_arms
 
-    experiment = Experiment(name, parse_arms(arm, share), ramp=ramp, metric=metric, planned=planned)
+    arms = parse_arms(arm, share)
+    experiment = Experiment(name, arms, ramp=ramp, metric=metric, planned=planned)
     _check_models(experiment, model)
     with opened_store(store) as opened:
         _show(ab.create(opened, experiment), json)
     if not json:
         there = store_option(store)
-        ask = f'ask a service with "experiment": "{name}", or whyrank serve --experiment {name}{there}'
+        service = f"whyrank serve --experiment {name}{there}"
+        ask = f'ask a service with "experiment": "{name}", or {service}'
         note(f"next: {ask}; then whyrank ab results {name}{there}")
 
 
@@ -72,7 +76,7 @@ def list_command(store: StoreOption = DEFAULT_STORE, json: Json = False) -> None
     from whyrank.online import ab
     from whyrank.online.store import shown_url
 
-    with opened_store(store) as opened:
+    with opened_store(store, makes=False) as opened:
         found = ab.listed(opened)
     if json:
         print_json({"experiments": [each.as_dict() for each in found]})
@@ -80,7 +84,8 @@ def list_command(store: StoreOption = DEFAULT_STORE, json: Json = False) -> None
     for each in found:
         _show(each, False)
     if not found:
-        note(f"no experiment in {shown_url(store)}; start one with whyrank ab create{store_option(store)}")
+        start = f"whyrank ab create{store_option(store)}"
+        note(f"no experiment in {shown_url(store)}; start one with {start}")
 
 
 @command("show", "whyrank ab show diverse", ab_app)
@@ -88,21 +93,16 @@ def show_command(name: Name, store: StoreOption = DEFAULT_STORE, json: Json = Fa
     """Show one experiment."""
     from whyrank.online import ab
 
-    with opened_store(store) as opened:
+    with opened_store(store, makes=False) as opened:
         _show(ab.found(opened, name), json)
 
 
 @command("ramp", "whyrank ab ramp diverse 0.5", ab_app)
-def ramp_command(
-    name: Name,
-    share: Annotated[float, typer.Argument(help="Share of users who take part.", min=0, max=1)],
-    store: StoreOption = DEFAULT_STORE,
-    json: Json = False,
-) -> None:
+def ramp_command(name: Name, share: Ramp, store: StoreOption = DEFAULT_STORE, json: Json = False) -> None:
     """Change the share of users who take part; nobody changes arms."""
     from whyrank.online import ab
 
-    with opened_store(store) as opened:
+    with opened_store(store, makes=False) as opened:
         _show(ab.ramp(opened, name, share), json)
 
 
@@ -111,7 +111,7 @@ def stop_command(name: Name, store: StoreOption = DEFAULT_STORE, json: Json = Fa
     """End an experiment: everybody gets the default model again."""
     from whyrank.online import ab
 
-    with opened_store(store) as opened:
+    with opened_store(store, makes=False) as opened:
         _show(ab.stop(opened, name), json)
 
 
@@ -126,17 +126,15 @@ def results_command(
     json: Json = False,
 ) -> None:
     """Show the results of an experiment so far. You may look as often as you like."""
-    from whyrank.atomic import new_file
     from whyrank.online import ab
     from whyrank.online.results import results
     from whyrank.online.visits import Followed
 
-    with opened_store(store) as opened:
+    with opened_store(store, makes=False) as opened:
         experiment = ab.found(opened, name)
         found = results(Followed(opened, experiment).poll(), experiment, level=level)
     if markdown is not None:
-        with new_file(markdown) as aside:
-            aside.write_text(found.markdown(), encoding="utf-8")
+        write_text(markdown, found.markdown())
     if json:
         print_json(found.as_dict())
     else:
@@ -149,15 +147,16 @@ def _check_models(experiment: Experiment, folders: list[str] | None) -> None:
 
     wanted = {arm.model: arm.name for arm in experiment.arms if arm.model != NO_REASONS}
     if not folders:
-        named = ", ".join(wanted)
-        note(f"not checked: the service must serve {named} under this name; give its folders with --model and they are")
+        named = f"the service must serve {', '.join(wanted)} under this name"
+        note(f"not checked: {named}; give its folders with --model and they are")
         return
     from whyrank.service.settings import served_names
 
     served = served_names(tuple(folders))
     for model, arm in wanted.items():
         if model not in served:
-            raise ParameterError(f"arm {arm}: no model {model!r} would be served; there is {', '.join(served)}")
+            there = f"there is {', '.join(served)}"
+            raise ParameterError(f"arm {arm}: no model {model!r} would be served; {there}")
 
 
 def _print_results(found: Results) -> None:
@@ -166,9 +165,9 @@ def _print_results(found: Results) -> None:
 
     print_text(found.verdict)
     compared = rows_of((*found.comparisons, *found.guardrails, *found.others))
-    tables = ((list(ARMS), [each.row() for each in found.arms]), (list(COMPARED), compared))
-    for header, rows in (each for each in tables if each[1]):
-        console().print(FittingTable(header, rows, drop=header[:1:-1]))
+    for header, rows in ((list(ARMS), [each.row() for each in found.arms]), (list(COMPARED), compared)):
+        if rows:
+            console().print(FittingTable(header, rows, drop=header[:1:-1]))
     for each in found.notes():
         note(each)
 

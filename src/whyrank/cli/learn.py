@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whyrank.atomic import check_place, sole_writer
-from whyrank.cli.app import Json, ModelFolder, command, console, note, print_json, print_text, progress
-from whyrank.cli.app import told_if_interrupted as told
+from whyrank.cli.app import (
+    Json,
+    ModelFolder,
+    command,
+    console,
+    note,
+    print_json,
+    print_text,
+    progress,
+    told_if_interrupted,
+)
 from whyrank.cli.fit import bar_monitor, remove_checkpoint
 from whyrank.cli.options import with_options
 from whyrank.errors import ParameterError
@@ -19,21 +28,17 @@ from whyrank.explain.options import Options
 
 if TYPE_CHECKING:
     from whyrank.online.estimate import Estimate
+    from whyrank.online.log import Log
 
+LOG = "Exposures and events: a folder, or a store (the path of a SQLite file, or a URL)."
 GoalText = Annotated[
-    str, typer.Option("--goal", help="What each reaction is worth, separated by commas: clicked=1,dismissed=-1.")
+    str,
+    typer.Option("--goal", help="What reactions are worth: clicked=1,dismissed=-1."),
 ]
 Clip = Annotated[float, typer.Option(help="The largest weight of one list.", min=1)]
-Route = Annotated[
-    str | None,
-    typer.Option("--route", help="Only lists of this route, explain or recommend."),
-]
-Until = Annotated[
-    datetime | None,
-    typer.Option(
-        help="Only what happened before this time (UTC, 2026-11-30): a growing log then gives the same result."
-    ),
-]
+Route = Annotated[str | None, typer.Option(help="Only lists of this route, explain or recommend.")]
+UNTIL = "Only what happened before this time (UTC, 2026-11-30), however the log grows."
+Until = Annotated[datetime | None, typer.Option(help=UNTIL)]
 REFUSED = 3  # exit code: the gate let nothing through, or the log cannot tell
 SAVED = 2.0  # seconds between two checkpoints of learn
 
@@ -41,7 +46,7 @@ SAVED = 2.0  # seconds between two checkpoints of learn
 @command("estimate", "whyrank estimate log --model new --baseline model --explore 0.5")
 @with_options
 def estimate_command(
-    log: Annotated[str, typer.Argument(help="A log of exposures and events: a folder, or the URL of a store.")],
+    log: Annotated[str, typer.Argument(help=LOG)],
     model: Annotated[Path, typer.Option(help="The folder of the model to estimate.")],
     baseline: Annotated[
         Path | None,
@@ -62,15 +67,14 @@ def estimate_command(
     """
     from whyrank.models import load
     from whyrank.online.estimate import estimate
-    from whyrank.online.log import Log
     from whyrank.online.propensity import Policy
     from whyrank.online.rewards import Goal
 
     wanted = Goal.parse(goal)
     candidate = Policy(load(model), options)
     compared = None if baseline is None else Policy(load(baseline), options)
-    read = Log.read(log, until=_seconds(until)).of_route(route)
-    found = estimate(read, candidate, compared, goal=wanted, clip=clip, confidence=confidence)
+    shown = _read(log, route, until)
+    found = estimate(shown, candidate, compared, goal=wanted, clip=clip, confidence=confidence)
     if json:
         print_json(found.as_dict())
     else:
@@ -84,9 +88,7 @@ def estimate_command(
 @with_options
 def learn_command(
     model: ModelFolder,
-    log: Annotated[
-        str, typer.Option("--log", "--store", help="Exposures and events: a folder, or the URL of a store.")
-    ],
+    log: Annotated[str, typer.Option("--log", "--store", help=LOG)],
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder for the new model; written if it passes.")],
     goal: GoalText = "clicked=1",
     clip: Clip = 50.0,
@@ -105,7 +107,6 @@ def learn_command(
     from whyrank.artifacts import MARKER
     from whyrank.models import load
     from whyrank.online.learn import learn
-    from whyrank.online.log import Log
     from whyrank.online.rewards import Goal
     from whyrank.training import Run
 
@@ -114,10 +115,15 @@ def learn_command(
         raise ParameterError(f"{output}: is the model itself; name another folder, so that there is a way back")
     check_place(output, MARKER)
     checkpoint = output.parent / f".{output.name}.checkpoint"
-    with sole_writer(output), told(lambda: _going_on(checkpoint)), progress(json) as bar:
-        run = Run(monitors=(bar_monitor(bar, loaded.id),), checkpoint=checkpoint, checkpoint_seconds=SAVED)
-        read = Log.read(log, until=_seconds(until)).of_route(route)
-        found = learn(loaded, read, options, goal=wanted, clip=clip, run=run)
+
+    def how_to_go_on() -> str:
+        return "the same command goes on" if checkpoint.exists() else "nothing was learned yet"
+
+    with sole_writer(output), told_if_interrupted(how_to_go_on), progress(json) as bar:
+        monitors = (bar_monitor(bar, loaded.id),)
+        run = Run(monitors=monitors, checkpoint=checkpoint, checkpoint_seconds=SAVED)
+        shown = _read(log, route, until)
+        found = learn(loaded, shown, options, goal=wanted, clip=clip, run=run)
         written = found.passed or force
         if written:
             found.model.save(output)
@@ -135,41 +141,40 @@ def learn_command(
         raise typer.Exit(REFUSED)
 
 
-def _going_on(checkpoint: Path) -> str:
-    """What an interrupted run left."""
-    return "the same command goes on" if checkpoint.exists() else "nothing was learned yet"
+def _read(log: str, route: str | None, until: datetime | None) -> Log:
+    """Read a log; a time without a zone is UTC."""
+    from whyrank.online.log import Log
 
-
-def _seconds(time: datetime | None) -> int | None:
-    """Unix seconds; a time without a zone is UTC."""
-    return None if time is None else ceil((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
-
-
-def uplift_of(uplift: float, low: float, high: float) -> tuple[str, str]:
-    """The uplift and its interval as texts; empty where the baseline got nothing, so that there is no ratio."""
-    if isnan(uplift):
-        return "", ""
-    return f"{100 * uplift:+.1f}%", f"{100 * low:+.1f}% to {100 * high:+.1f}%"
+    if until is None:
+        return Log.read(log).of_route(route)
+    zoned = until if until.tzinfo else until.replace(tzinfo=UTC)
+    return Log.read(log, until=ceil(zoned.timestamp())).of_route(route)
 
 
 def show_estimate(found: Estimate) -> None:
-    """A table of all estimators; none where the log cannot tell, as its figures would say nothing."""
+    """Print a table of all estimators, unless the log cannot tell: figures would say nothing."""
     from whyrank.render import FittingTable
 
-    headers = ["estimator", "per list", "interval", "baseline", "uplift", "interval of uplift", "effective lists"]
-    rows = [
-        [
-            *(each.estimator, f"{each.value:.4f}", f"{each.low:.4f} to {each.high:.4f}", f"{each.baseline:.4f}"),
-            *uplift_of(each.uplift, each.uplift_low, each.uplift_high),
-            f"{each.ess:,.0f}",
-        ]
-        for each in found.lines
-    ]
     people = f"{found.lists:,} lists of {found.users:,} people, {found.logged:.4f} per list as shown"
     if found.refused:
         note(f"the log: {people}; --json has the figures that do not count")
     else:
+        headers = ["estimator", "per list", "interval", "baseline", "uplift"]
+        headers += ["interval of uplift", "effective lists"]
+        rows = []
+        for each in found.lines:
+            interval = f"{each.low:.4f} to {each.high:.4f}"
+            uplift = uplift_of(each.uplift, each.uplift_low, each.uplift_high)
+            figures = (f"{each.value:.4f}", interval, f"{each.baseline:.4f}")
+            rows.append([each.estimator, *figures, *uplift, f"{each.ess:,.0f}"])
         drop = ["baseline", "interval", "effective lists", "uplift"]
         console().print(FittingTable(headers, rows, title=people, drop=drop))
     for text in found.notes:
         note(text)
+
+
+def uplift_of(uplift: float, low: float, high: float) -> tuple[str, str]:
+    """Write the uplift and its interval; empty where the baseline got nothing."""
+    if isnan(uplift):
+        return "", ""
+    return f"{100 * uplift:+.1f}%", f"{100 * low:+.1f}% to {100 * high:+.1f}%"

@@ -12,7 +12,7 @@ from whyrank.cli.app import Number, command, note
 Host = Annotated[str, typer.Option(help="The address to listen on; by default only this machine can reach it.")]
 Port = Annotated[int, typer.Option(help="The port to listen on.", min=0, max=65535)]
 StoreOption = Annotated[
-    str, typer.Option(help="Where feedback and studies are stored: a SQLAlchemy URL, such as postgresql+psycopg://...")
+    str, typer.Option(help="Where feedback and studies are stored: a path, or a URL such as postgresql+psycopg://...")
 ]
 Prefix = Annotated[str, typer.Option(help="The path that a proxy puts before everything, such as /reasons.")]
 Titles = Annotated[Path | None, typer.Option(help="A file with columns item and title.")]

@@ -15,21 +15,34 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened_store(url: str) -> Iterator[Store]:
-    """A store for one command; what is not in it is an error that says which store that is."""
+def opened_store(place: str, *, makes: bool = True) -> Iterator[Store]:
+    """Open a store for one command, which says so where it makes a new one.
+
+    Args:
+        place: a path or a URL.
+        makes: whether the command has something to put into a store that is not there yet. For
+            others a mistyped name would be a store that holds nothing.
+    """
+    from whyrank.cli.app import note
     from whyrank.online.store import NotInStore, Store, shown_url
 
-    store = Store(url).create()
+    store, shown = Store(place), shown_url(place)
+    if not store.exists and makes:
+        note(f"{shown} is a new store; if the service writes to another one, name that with --store")
+    elif not store.exists:
+        hint = "name the one that the service writes to with --store"
+        raise ParameterError(f"the store {shown} does not exist; {hint}")
     try:
-        yield store
+        yield store.create()
     except NotInStore as error:
-        raise ParameterError(f"{error} (the store is {shown_url(url)}; --store names another one)") from error
+        hint = f"(the store is {shown}; --store names another one)"
+        raise ParameterError(f"{error} {hint}") from error
     finally:
         store.close()
 
 
-def store_option(url: str) -> str:
-    """What a command that is suggested needs to find the same store; a password is left for the reader to put in."""
+def store_option(place: str) -> str:
+    """Return what a suggested command needs to find the same store; the reader adds a password."""
     from whyrank.online.store import shown_url
 
-    return "" if url == DEFAULT_STORE else f" --store {shlex.quote(shown_url(url))}"
+    return "" if place == DEFAULT_STORE else f" --store {shlex.quote(shown_url(place))}"

@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.artifacts import REPORT, read_report, report_text
-from whyrank.atomic import json_object, new_file, sole_writer
+from whyrank.atomic import json_object, sole_writer, write_text
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.people import TEXTS, People
@@ -194,8 +194,7 @@ def _forget_in_report(file: Path, user: str) -> None:
         return
     left = [each for each in missed if not (isinstance(each, dict) and each.get("user") == user)]
     if len(left) < len(missed):
-        with new_file(file) as aside:
-            aside.write_text(report_text(report | {"missed": left}), encoding="utf-8")
+        write_text(file, report_text(report | {"missed": left}))
 
 
 def _training_data(paths: Iterable[Path], needed: bool = True) -> list[Triplets]:
@@ -413,9 +412,7 @@ def _forget_runs(work: Path, user: str) -> list[Erased]:
             found.append(_forget_data(remembered, user))
         else:  # it may come back as it was, and must then be named again
             del state["pool"]
-            with new_file(work / STATE) as aside:
-                text = json.dumps(state, indent=1, ensure_ascii=False)
-                aside.write_text(text + "\n", encoding="utf-8")
+            write_text(work / STATE, json.dumps(state, indent=1, ensure_ascii=False) + "\n")
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from whyrank.atomic import new_file
+from whyrank.atomic import write_text
 
 MOST = 200  # refreshes that are remembered
 
@@ -31,8 +31,7 @@ def add_refresh(model: Path, entry: Mapping[str, object]) -> None:
     if before and all(before[-1].get(name) == entry[name] for name in ("run", "outcome")):
         return
     lines = [json.dumps(each, ensure_ascii=False) for each in [*before, entry][-MOST:]]
-    with new_file(log_file(model)) as aside:
-        aside.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_text(log_file(model), "\n".join(lines) + "\n")
 
 
 def _entry(line: str) -> dict[str, Any] | None:
