@@ -113,7 +113,7 @@ def test_a_detail_is_told_once_a_list_and_not_beside_a_reason_that_says_it() -> 
         "tea|delicious|+": ("delicious tea", 2),
     }
     first, second = (each.sentence for each in model_of(told).explain("new", "i", vague=0.0))
-    assert "three call them delicious" in first
+    assert "Three call them delicious" in first
     assert "delicious" not in second
     told |= {"scone|delicious|+": ("delicious scones", 7)}
     sentences = [each.sentence for each in model_of(told).explain("new", "i", vague=0.0)]

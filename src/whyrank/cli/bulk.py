@@ -20,7 +20,7 @@ def shown_in_bulk(titles: Path | None, templates: Path | None, quotes: bool, sen
     from whyrank.explain.bulk import BulkColumns
     from whyrank.wording.templates import Templates
 
-    return BulkColumns(sentences, quotes, read_named(titles, "item", "title"), Templates.read(templates))
+    return BulkColumns(sentences, quotes, read_named(titles, "item", "title"), Templates.read(templates, quotes=quotes))
 
 
 def explain_in_bulk(

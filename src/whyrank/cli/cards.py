@@ -28,8 +28,8 @@ def card(title: str, reasons: list[Reason], *, quotes: bool = True) -> Iterator[
     yield from textwrap.wrap(safe(title), WIDTH) or [""]
     for reason in reasons:
         yield from _wrapped(f"{reason.sentence} ({counted(reason).replace(' ', GLUE)})", "  - ", "    ")
-        if quotes and reason.quotes:
-            short = textwrap.shorten(str(reason.quotes[0]["text"]), QUOTE, placeholder=" …")
+        if quotes and reason.quote:
+            short = textwrap.shorten(reason.quote, QUOTE, placeholder=" …")
             yield from _wrapped(f"“{short}”", "    ", "    ")
             quotes = False  # one is enough for a card
     if any(reason.fallback == "unknown_user" for reason in reasons):

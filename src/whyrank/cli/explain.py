@@ -82,7 +82,7 @@ def explain_command(
         return
     if not sentences:
         raise ParameterError("--no-sentences is for --pairs; --scores shows one pair without sentences")
-    written = Templates.read(templates)
+    written = Templates.read(templates, quotes=quotes is not False)
     if user is None or item is None or pairs is not None or output is not None:
         raise ParameterError("give --user and --item for one pair, or --pairs and -o for a file of pairs")
     if ray is not None:
@@ -173,7 +173,7 @@ def recommend_command(
         raise ParameterError("with --joint every item comes with the reason it is ranked with; leave out --reasons")
     if weight is not None and not joint:
         raise ParameterError("--weight is for --joint")
-    named, written = read_titles(titles), Templates.read(templates)
+    named, written = read_titles(titles), Templates.read(templates, quotes=quotes is not False)
     loaded, wanted = load(model), item_goals(goals, groups)
     if joint and wanted is not None:
         raise ParameterError("--serendipity and --share are for lists of items; leave out --joint")

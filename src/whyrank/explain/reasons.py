@@ -34,7 +34,7 @@ class Reason:
     rank: int
     explanation: str
     text: str
-    sentence: str  # what can be shown to people; everything in it follows from the evidence
+    sentence: str  # what can be shown to people; all of it follows from the evidence and the quotes
     score: float
     parts: dict[str, float]  # the score's parts: user, item, popularity (or interaction); they add up to the score
     evidence: Evidence
@@ -43,6 +43,12 @@ class Reason:
     quotes: list[dict[str, object]]  # what people wrote: text, source, time; never who
     fallback: str | None  # unknown_user, not_personal: ranked by the item and popularity alone
     propensity: float | None = None  # of a drawn list: the chance of this reason at its rank, given those above it
+
+    @property
+    def quote(self) -> str | None:
+        """The first quote, unless the sentence has it."""
+        text = str(self.quotes[0]["text"]) if self.quotes else None
+        return None if text is None or text in self.sentence else text
 
     def as_dict(self) -> dict[str, object]:
         """All fields by name; `propensity` only where a list is drawn."""
@@ -59,7 +65,7 @@ class Reasons(list[Reason]):
         lines = []
         for reason in self:
             counts = ", ".join(reason.evidence.shown())
-            quote = f"<br><i>“{escape(str(reason.quotes[0]['text']))}”</i>" if reason.quotes else ""
+            quote = f"<br><i>“{escape(reason.quote)}”</i>" if reason.quote else ""
             lines.append(f"<li>{escape(reason.sentence)} <small>({counts})</small>{quote}</li>")
         return f"<ol>{''.join(lines)}</ol>" if lines else "<p>No reason passes these options.</p>"
 
@@ -83,7 +89,7 @@ def rows_of(found: Explained) -> Iterator[tuple[Any, ...]]:
     chances = [None] * len(rows) if found.chances is None else found.propensity.tolist()
     return zip(
         *(rows, found.rank.tolist(), [shown[number] for number in numbers], found.sentences(), found.score.tolist()),
-        *(shares, found.evidence.objects(), found.quotes(), [fallbacks[row] for row in rows], chances),
+        *(shares, found.evidence.objects(), found.quotes, [fallbacks[row] for row in rows], chances),
         strict=True,
     )
 
@@ -112,7 +118,7 @@ def table(found: Explained, *, quotes: bool = False, sentences: bool = True) -> 
     if found.chances is not None:
         columns["propensity"], schema["propensity"] = found.propensity, pl.Float64
     if quotes:
-        columns["quotes"], schema["quotes"] = pl.Series(found.quotes(), dtype=QUOTES), QUOTES
+        columns["quotes"], schema["quotes"] = pl.Series(found.quotes, dtype=QUOTES), QUOTES
     row, place = _with_the_rest(found)
     pairs = pl.DataFrame(
         {

@@ -24,7 +24,7 @@ from whyrank.explain.rank import Places, Ranked, Ranker, fallback_of, pair_place
 from whyrank.explain.topics import groups_of
 from whyrank.index import _columns as columns
 from whyrank.index.form import Block, Floats, Numbers, Rows, given_mu
-from whyrank.wording.templates import OFTEN, OFTEN_SHARE, Templates, default_templates
+from whyrank.wording.templates import OFTEN, OFTEN_SHARE, VARIANTS, Templates, default_templates
 
 Pairs: TypeAlias = pl.DataFrame | Iterable[tuple[object, object]]
 Status = Literal["ok", "no_reason", "unknown_item"]
@@ -95,15 +95,19 @@ class Explained:
         return [why if user < 0 <= item else None for user, item in numbers]
 
     def sentences(self) -> list[str]:
-        """A sentence for each reason."""
+        """A sentence for each reason; those of a list take turns with the templates, from its first reason on."""
         catalog, said, users = self.catalog, self.evidence, self.users[self.row]
         often = np.maximum(OFTEN, OFTEN_SHARE * catalog.user_items.sizes()[users])
         rows = (self.rank, self.explanation, said.entries, said.column("user_mentions"), often)
         familiar, detailed = familiar_and_detailed(*rows, catalog.details.explanation, groups_of(catalog)[2])
         counts = [said.column(name) for name in ("supporting", "opposing", "mixed", "detail", "user_says")]
-        told: list[NDArray[np.integer]] = [self.explanation, self.rank, *counts, familiar, detailed]
-        return self.templates.writer(catalog).sentences(zip(*(column.tolist() for column in told), strict=True))
+        variant = (self.explanation[self.starts[self.row]] + self.rank - 1) % VARIANTS
+        told: list[NDArray[np.integer]] = [self.explanation, variant, *counts, familiar, detailed]
+        quotes = [str(each[0]["text"]) if each else None for each in self.quotes]
+        listed = zip(*(column.tolist() for column in told), strict=True)
+        return self.templates.writer(catalog).sentences(listed, quotes)
 
+    @cached_property
     def quotes(self) -> list[list[dict[str, object]]]:
         """What people wrote, for each reason: text, source and time; by others than the user where there are any."""
         return quotes_of(self.catalog.people, self.evidence.entries, self.users[self.row])

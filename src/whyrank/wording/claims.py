@@ -12,6 +12,7 @@ from whyrank.wording.templates import OFTEN, default_templates
 
 Verdict = Literal["backed", "not backed", "not recognized"]
 LARGEST = 20_000  # characters of a text that are looked at
+OPENING, CLOSING = frozenset('“"«'), frozenset('”"»')
 WORD = re.compile(r"[a-z]+(?:['’-][a-z]+)*|\d[\d,]*(?:\.\d+)?%?")
 CLAUSES = re.compile(r"(?<=[.!?;:\n])\s+|[;:\n]|,\s*(?:and|but|while|although|though|yet)\s+|\bbut\b")
 
@@ -33,16 +34,17 @@ CAUSES = _words("because since therefore hence thus why reason")
 ALL = _words("all everyone everybody always every each unanimously")
 MOST = _words("most mostly majority usually")
 SEVERAL = {"several": 3, "many": 5, "numerous": 5, "lot": 5, "couple": 2, "some": 2, "dozen": 12}
+QUANTITIES = ALL | MOST | frozenset(SEVERAL)
 YOU = _words("you your yours yourself")
 PEOPLE = _words(
     "person people guest customer visitor user reviewer reader traveler traveller diner viewer buyer listener patient "
     "student player"
 )
-MENTIONS = _words("mention mentions mentioned mentioning of")
+MENTIONS = _words("mention mentions mentioned mentioning")
 # Words that claim nothing. No modal verbs and no intensifiers: "could be quiet" and "very quiet" say something else.
 PLAIN = _words(
     "a an the this that these those it its they them their there here is are was were be been being ha has have had do "
-    "does did in on at to for from by with about as and so who which what we our us i also often review hotel place "
+    "does did in on at to of for from by with about as and so who which what we our us i also often review hotel place "
     "item product film movie book restaurant album game say says said found find finds think thinks thought describe "
     "describes described call calls called report reports reported tag tagged"
 )
@@ -50,24 +52,8 @@ PLAIN |= PEOPLE | YOU | MENTIONS
 
 
 class PeopleCounts(Protocol):
-    """The evidence of a reason, as far as claims go by it."""
+    """The evidence of a reason: counts of people by name, such as `supporting`."""
 
-    @property
-    def supporting(self) -> int: ...
-    @property
-    def opposing(self) -> int: ...
-    @property
-    def mixed(self) -> int: ...
-    @property
-    def praise(self) -> int: ...
-    @property
-    def complaints(self) -> int: ...
-    @property
-    def mentions(self) -> int: ...
-    @property
-    def user_says(self) -> int: ...
-    @property
-    def user_mentions(self) -> int: ...
     def as_dict(self) -> dict[str, int | None]: ...
 
 
@@ -104,9 +90,9 @@ class Claim:
 
 
 def claims(reasons: Iterable[Claimable]) -> list[dict[str, object]]:
-    """What may be claimed: a compact list for a prompt, which JSON can hold.
+    """List what may be claimed: for a prompt, as JSON can hold it.
 
-    PeopleCounts have the names and the meaning that they have in the evidence.
+    Counts have the names and the meaning that they have in the evidence.
 
     Args:
         reasons: Reasons as `model.explain` returns them.
@@ -136,18 +122,18 @@ def claims(reasons: Iterable[Claimable]) -> list[dict[str, object]]:
 
 
 def supported(text: str, reasons: Iterable[Claimable]) -> list[Claim]:
-    """Every claim of a text with a verdict: backed, not backed, or not recognized.
+    """Judge every claim of a text: backed, not backed, or not recognized.
 
     A claim is backed only if its words are those of a reason, with the same polarity, and every number and quantity
-    in it follows from the evidence. What has words that no reason accounts for is not recognized. Nothing is backed by
-    default.
+    in it follows from the evidence; or if it is a quote of a reason, in quotation marks. What has words that no reason
+    accounts for is not recognized. Nothing is backed by default.
 
     Args:
         text: What a person or a language model wrote.
         reasons: Reasons as `model.explain` returns them.
 
     Returns:
-        The claims in the order of the text, each with its verdict and why.
+        The claims in the order of the text, each with its verdict and why; sentences and quotes of reasons come first.
 
     Examples:
         >>> import whyrank as wr
@@ -157,12 +143,8 @@ def supported(text: str, reasons: Iterable[Claimable]) -> list[Claim]:
         ['not recognized']
     """
     listed = list(reasons)
-    known, found, rest = [_Known(each) for each in listed], [], text[:LARGEST]
-    for each in listed:  # a reason's own sentence is true as a whole
-        whole = re.compile(rf"(?:^|(?<=[.!?\n])\s*){re.escape(each.sentence.rstrip('.'))}(?=[.!?\n]|$)")
-        if whole.search(rest):
-            rest = whole.sub("\n", rest)
-            found.append(Claim(each.sentence, "backed", "it is the sentence of a reason", each.explanation))
+    found, rest = _verbatim(text[:LARGEST], listed)
+    known = [_Known(each) for each in listed]
     for part in CLAUSES.split(rest):
         claim = part.strip(" ,.;:!?\n“”\"'")
         if claim and part.rstrip().endswith("?"):
@@ -172,26 +154,58 @@ def supported(text: str, reasons: Iterable[Claimable]) -> list[Claim]:
     return found
 
 
+def _verbatim(text: str, reasons: list[Claimable]) -> tuple[list[Claim], str]:
+    """Find sentences and quotes of reasons, which are true as a whole, and what is left of the text."""
+    found = []
+    for each in reasons:
+        quotes = sorted((str(quote["text"]).rstrip(".") for quote in each.quotes), key=len, reverse=True)
+        for body in (each.sentence.rstrip("."), *quotes):
+            what = "quote" if body in quotes else "sentence"
+            start = text.find(body) if body else -1
+            while start >= 0:
+                before, after = text[:start], text[start + len(body) :]
+                if _is_sentence(before, after, body) if what == "sentence" else _is_quoted(before, after):
+                    found.append(Claim(body, "backed", f"it is the {what} of a reason", each.explanation))
+                    text, start = f"{before}\n{after}", start - len(body)
+                start = text.find(body, start + len(body))
+    return found, text
+
+
+def _is_sentence(before: str, after: str, body: str) -> bool:
+    """Whether what stands between the two begins and ends a sentence."""
+    ended = not after or after[0] in ".!?\n" or (body[-1] in "!?…”" and after[0].isspace())
+    return ended and (not before.strip(" ") or before.rstrip(" ")[-1] in ".!?…”\n")
+
+
+def _is_quoted(before: str, after: str) -> bool:
+    """Whether what stands between the two is in quotation marks."""
+    return before[-1:] in OPENING and after.removeprefix(".")[:1] in CLOSING
+
+
 class _Known:
     """A reason with the words that speak of it."""
 
     def __init__(self, reason: Claimable) -> None:
-        self.reason = reason
-        words = set(_lemmas(reason.text)) - PLAIN
+        self.reason, self.evidence = reason, reason.evidence.as_dict()
+        self.all_words = _lemmas(reason.text)
+        words = set(self.all_words) - PLAIN
         self.negated = bool(words & NOT)
         self.words = words - NOT
         self.aspect = set(_lemmas(reason.aspect or "")) - PLAIN - NOT
-        self.opinion = self.words - self.aspect or self.words
 
-    def span(self, words: list[str]) -> range:
-        """From the first to the last of its words."""
+    def count(self, name: str) -> int:
+        """Return a count of the evidence; what is unknown counts for nothing."""
+        return self.evidence.get(name) or 0
+
+    def span(self, words: list[str]) -> set[str]:
+        """The words from the first to the last of its own."""
         places = [place for place, word in enumerate(words) if word in self.words | self.aspect]
-        return range(min(places), max(places) + 1)
+        return set(words[min(places) : max(places) + 1])
 
 
 def _judged(part: str, known: list[_Known]) -> Claim:
     words = _lemmas(part)
-    content = set(words) - PLAIN - NOT - FOR - AGAINST - CAUSES - ALL - MOST - set(SEVERAL)
+    content = set(words) - PLAIN - NOT - FOR - AGAINST - CAUSES - QUANTITIES
     content = {word for word in content if _count(word) is None and "%" not in word}
     about = [each for each in known if each.words and each.words <= set(words)]
     if not about:
@@ -205,7 +219,8 @@ def _judged(part: str, known: list[_Known]) -> Claim:
     left = content.difference(*(each.words | each.aspect for each in about))
     if left:
         return Claim(part, "not recognized", f"no reason accounts for {', '.join(sorted(left))}", first)
-    if _mixed(words, about):
+    # of "friendly staff" and "large rooms": friendly rooms and large staff
+    if any((other.words - one.words - one.aspect) & one.span(words) for one in about for other in about):
         return Claim(part, "not recognized", "it is not clear what is said about what", first)
     for each in about:
         problem = _problem(words, each)
@@ -214,63 +229,73 @@ def _judged(part: str, known: list[_Known]) -> Claim:
     return Claim(part, "backed", "its words and numbers are those of the evidence", first)
 
 
-def _mixed(words: list[str], about: list[_Known]) -> bool:
-    """Whether the words of one reason stand between those of another: "friendly rooms and large staff"."""
-    for one in about:
-        span = {words[place] for place in one.span(words)}
-        if any((other.words - one.words - one.aspect) & span for other in about if other is not one):
-            return True
-    return False
-
-
 def _problem(words: list[str], known: _Known) -> str | None:
     """What a claim about a reason says beyond its evidence."""
-    reason, said, given = known.reason, known.reason.evidence, set(words)
-    if not said.supporting:
+    polarity, given, count = known.reason.polarity, set(words), known.count
+    if not count("supporting"):
         return "nobody says this about the item"
     whole, blames, praises = known.words <= given, bool(given & AGAINST), bool(given & FOR)
     if bool(given & NOT) != (known.negated and whole):
         return "it says the opposite"
-    others = blames and not whole and reason.polarity > 0 and said.complaints > 0  # "two complain about the staff"
-    if (praises and reason.polarity <= 0 and not given & YOU) or (blames and reason.polarity >= 0 and not others):
+    others = blames and not whole and polarity > 0 and count("complaints") > 0  # "two complain about the staff"
+    if (praises and polarity <= 0 and not given & YOU) or (blames and polarity >= 0 and not others):
         return "the people who say it do not mean that"
-    counts = {said.complaints} if others else {said.supporting}
+    counts = {count("complaints" if others else "supporting")}
     if (praises or blames) and not whole and not others:  # of the aspect, whatever they say about it
-        counts.add(said.praise if praises else said.complaints)
+        counts.add(count("praise" if praises else "complaints"))
     people = max(counts)
-    counts |= {said.mentions} if given & MENTIONS else set()
-    counts |= {said.user_says, said.user_mentions} if given & YOU else set()
-    wrong = [number for number in _numbers(words) if number not in counts]
+    if whole:
+        words = _without(words, known.all_words)
+        given = set(words)
+    return _wrong_number(words, known, counts) or _wrong_quantity(given, known, people)
+
+
+def _wrong_number(words: list[str], known: _Known, people: set[int]) -> str | None:
+    given, allowed = set(words), set(people)
+    if given & MENTIONS:
+        allowed.add(known.count("mentions"))
+    if "of" in given:
+        allowed.add(known.count("reviewers"))
+    if given & YOU:
+        allowed |= {known.count("user_says"), known.count("user_mentions")}
+    # "one" is a number of people only
+    following = zip(words, [*words[1:], ""], strict=False)
+    found = [_count(word) for word, after in following if word != "one" or after in PEOPLE]
+    wrong = [number for number in found if number is not None and number not in allowed]
     if wrong:
         return f"{wrong[0]:,} is no count of the evidence"
-    if any("%" in word for word in words):
-        return "the evidence has no shares"
-    if given & ALL and (people != said.mentions or said.opposing or said.mixed):
+    return "the evidence has no shares" if any("%" in word for word in words) else None
+
+
+def _wrong_quantity(given: set[str], known: _Known, people: int) -> str | None:
+    count = known.count
+    if given & ALL and (people != count("mentions") or count("opposing") or count("mixed")):
         return "not everybody says so"
-    if given & MOST and 2 * people <= said.mentions:
+    if given & MOST and 2 * people <= count("mentions"):
         return "most do not say so"
     if any(people < least for word, least in SEVERAL.items() if word in given):
         return "so many do not say so"
-    if given & (YOU | CAUSES) and not (said.user_says or said.user_mentions):
+    if given & (YOU | CAUSES) and not (count("user_says") or count("user_mentions")):
         return "the user has not said so"
-    if "often" in given and said.user_mentions < OFTEN:
+    if "often" in given and count("user_mentions") < OFTEN:
         return "the user does not say so often"
     return None
 
 
-def _numbers(words: list[str]) -> list[int]:
-    """The numbers of a claim; "one" is one only of people."""
-    following = [*words[1:], ""]
-    pairs = zip(words, following, strict=True)
-    found = [_count(word) for word, after in pairs if word != "one" or after in PEOPLE]
-    return [number for number in found if number is not None]
+def _without(words: list[str], others: list[str]) -> list[str]:
+    """The words without the last one of each of the others."""
+    left = words[::-1]
+    for word in others:
+        if word in left:
+            left.remove(word)
+    return left[::-1]
 
 
 def _lemmas(text: str) -> list[str]:
     """Words in lower case, nouns in the singular; numbers as they are."""
-    english = default_templates().words
+    irregular = default_templates().words.irregular
     found = WORD.findall(text.lower().replace("’", "'"))
-    return [word if word in NOT else singular_of(word, english) if word.isalpha() else word for word in found]
+    return [word if word in NOT else singular_of(word, irregular) if word.isalpha() else word for word in found]
 
 
 def _count(word: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Noun phrases of statements: "comfortable bed" as "the comfortable beds", with what agrees with it."""
+"""Statements as parts of sentences: which kind each is of, its noun phrase, and what agrees with it."""
 
 from __future__ import annotations
 
@@ -9,134 +9,193 @@ from whyrank.data.statements import ITSELF
 
 
 class Words(NamedTuple):
-    """What the noun phrases of a language need to know; English has lists of exceptions, not a grammar."""
+    """What the phrases of a language need to know; English has lists of exceptions, not a grammar."""
 
     the: str
+    itself: str  # what stands for the item: it
+    irregular: Mapping[str, str]  # singulars and their plurals
     plural: frozenset[str]  # nouns of which an item has several: beds, rooms, walls
-    irregular: Mapping[str, str]
-    singular: frozenset[str]  # nouns that end in s all the same
     uncountable: frozenset[str]  # nouns without plural and article: breakfast, staff
     collective: frozenset[str]  # nouns in the singular of which one speaks as "they": staff
+    persons: frozenset[str]  # nouns that "it" never stands for: host, waiter
     attributive: frozenset[str]  # adjectives that stand before a noun only: "the free parking"
+    general: frozenset[str]  # adjectives that praise or blame without saying why: great
+    near: frozenset[str]  # first words of what is near: close, next, within
+    clausal: frozenset[str]  # words of whole clauses, which are quoted
 
 
 class Phrase(NamedTuple):
     """A statement's parts for a sentence; None where a part cannot be made."""
 
+    kind: str = "said"  # which sentences speak of it
     topic: str | None = None  # beds, breakfast, the location
-    phrase: str | None = None  # the comfortable beds; of plain praise and blame: the beds
-    noun: str | None = None  # the walls
-    adjective: str | None = None  # thin, where it can follow the noun: "found the walls thin"
-    lack: str | None = None  # no hot water, plenty of space
-    does: str | None = None  # works well
-    words: str | None = None  # anything else, to be quoted
-    itself: str | None = None  # fun: what the item itself is
-    several: bool = False  # whether "are" follows, and "them" stands for it
-    plain: bool = False  # praises or blames without saying why
+    noun: str | None = None  # the beds
+    phrase: str | None = None  # the comfortable beds
+    adjective: str | None = None  # comfortable, where it can follow the noun
+    subject: str | None = None  # who does what the statement says: it, the heater
+    statement: str | None = None  # good for families, leaves hair soft, no elevator
+    several: bool = False  # whether "are" follows
+    person: bool = False  # whether "it" cannot stand for it
 
 
-DEGREES = ("too", "not", "so", "very", "quite", "rather", "really", "extremely", "a bit")
+DEGREES = ("too ", "not ", "so ", "very ", "quite ", "rather ", "really ", "extremely ", "a bit ")
 
 
-def phrase_of(text: str, aspect: str, words: Words, *, plain: bool = False) -> Phrase:
-    """The parts of a statement about an aspect; `plain` ones (great food) are spoken of without their adjective.
+def phrase_of(text: str, aspect: str | None, sense: str | None, words: Words) -> Phrase:
+    """Find the kind of a statement and its parts.
 
-    Only nouns of a list become plural: an item has several rooms, but not several screens or locations.
+    The kind follows from aspect and sense. A text that has not the form of its kind, because somebody edited it, is
+    quoted as it stands.
+
+    Args:
+        text: What the statement says.
+        aspect: What it is about; None: nothing is known but the text.
+        sense: What it says about the aspect; None: unknown.
+        words: Those of the language.
+
+    >>> from whyrank.wording.templates import default_templates
+    >>> phrase_of("comfortable bed", "bed", "comfortable", default_templates().words)[1:5]
+    ('beds', 'the beds', 'the comfortable beds', 'comfortable')
     """
-    text = " ".join(text.split()).rstrip(".!")
-    if aspect == ITSELF:  # fun game, easy to learn
-        return Phrase(itself=text if " to " in text else " ".join(text.split()[:-1]) or text)
-    if text.startswith("worth the "):
-        return Phrase(itself=text)
-    if aspect.startswith("to "):  # works well
-        verb = text.split(" ", 1)[0]
-        return Phrase(does=text) if verb.endswith("s") and verb != text else Phrase(words=text)
-    of_aspect = aspect.split()
-    topic, several = _topic(aspect, words)
-    if text.split(" ", 1)[0] == "no":
-        return Phrase(topic=topic, lack=text, several=several)
-    given = text.split()
-    before = given[: len(given) - len(of_aspect)]
-    ending = given[len(before) :]
+    text, sense = " ".join(text.split()).rstrip(".!"), sense or ""
+    if aspect is None or not text:
+        return Phrase(statement=text)
+    kind = _kind(text, aspect, sense, words)
+    if kind == "itself" and text.removeprefix(sense).count(" ") == 1 and text.startswith(f"{sense} "):
+        return Phrase(kind, statement=sense)  # of "fun game" what it says about the item
+    if kind == "opinion":
+        return _opinion(text, aspect, words)
+    if kind == "words":
+        return Phrase(kind, statement=text)
+    first, space, rest = text.partition(" ")
+    if first[1:].islower():  # one somebody began with a capital stands within a sentence
+        text = first.lower() + space + rest
+    several = kind == "lack" and is_plural(text.rpartition(" ")[2], words)
+    return Phrase(kind, subject=_subject(text, aspect, words), statement=text, several=several)
+
+
+def _subject(text: str, aspect: str, words: Words) -> str:
+    """Tell who leaves hair soft, and who works well: the item, unless the text does not name its aspect."""
+    named = {singular_of(word, words.irregular) for word in text.lower().split()}
+    if aspect == ITSELF or aspect.startswith("to ") or singular_of(aspect.split()[-1], words.irregular) in named:
+        return words.itself
+    return f"{words.the} {aspect}"
+
+
+def _kind(text: str, aspect: str, sense: str, words: Words) -> str:
+    first, *rest = text.lower().split()
+    verbal = bool(rest) and (first == "has" or singular_of(first, words.irregular) != first)
+    if sense.startswith('"'):
+        return "words"
+    if verbal and (aspect.startswith("to ") or first in ("does", *sense.split()[:1])):
+        return "effect"
+    if verbal and sense == "there":
+        return "fact"
+    if words.clausal & {first, *rest} or sense == "there":
+        return "words"
+    if aspect == ITSELF and sense.startswith("for "):
+        return "use" if "for" in (first, *rest) else "words"
+    if aspect == ITSELF and sense.startswith("near "):
+        return "near" if first in words.near or first[0].isdigit() else "words"
+    if first == "no" and rest:
+        return "lack"
+    if aspect == ITSELF and verbal:
+        return "effect"
+    if aspect == ITSELF or (first, *rest[:1]) == ("worth", "the"):
+        return "itself"
+    return "words" if aspect.startswith("to ") else "opinion"
+
+
+def _opinion(text: str, aspect: str, words: Words) -> Phrase:
+    """Divide an adjective and a noun. Only nouns of a list become plural: an item has several rooms, not locations."""
+    given, of_aspect = text.split(), aspect.split()
+    ending = given[max(0, len(given) - len(of_aspect)) :]
+    before = given[: len(given) - len(ending)]
     lowered = [word.lower() for word in ending]
-    if not of_aspect or not _same(lowered, of_aspect, words):
-        return Phrase(topic=topic, words=text, several=several)
-    if lowered != ending:  # acronyms: the AI
-        topic, several = _topic(" ".join(ending), words)
-    if before[-1:] == ["of"] or before in (["too", "many"], ["too", "much"]):  # plenty of space
-        return Phrase(topic=topic, lack=f"a {text}" if before[0] == "lack" else text, several=several)
+    if not _same(lowered, of_aspect, words):
+        return Phrase("words", statement=text)
+    name = " ".join(ending) if lowered != ending and before else aspect  # acronyms: the AI
+    topic, several = _topic(name, words)
+    if before[-1:] == ["of"] or before in (["too", "many"], ["too", "much"]):  # there is plenty of space
+        lacking = before[0] == "lack"
+        many = not lacking and is_plural(lowered[-1], words)
+        return Phrase("lack", statement=f"a {text}" if lacking else text, several=many)
     if is_plural(ending[-1], words):
         nouns = " ".join(ending)
         topic, several = nouns if several else f"{words.the} {nouns}", True
     else:
-        plural = several and ending[-1] not in words.collective
-        nouns = plural_of(" ".join(ending), words) if plural else " ".join(ending)
+        plural = several and lowered[-1] not in words.collective
+        nouns = plural_of(name, words.irregular) if plural else name
+    person = not words.persons.isdisjoint((lowered[-1], singular_of(lowered[-1], words.irregular)))
     adjective, noun = " ".join(before), f"{words.the} {nouns}"
-    if plain or not adjective:
-        return Phrase(topic=topic, phrase=noun, noun=noun, several=several, plain=plain)
-    degree = adjective.startswith(DEGREES) and " " in adjective  # "the too small rooms" is not English
-    return Phrase(
-        topic=topic,
-        phrase=None if degree else f"{words.the} {adjective} {nouns}",
-        noun=noun,
-        adjective=None if adjective in words.attributive else adjective,
-        words=text if degree else None,
-        several=several,
-    )
+    if not adjective or adjective.lower() in words.general:
+        return Phrase("whole", topic, noun, noun, several=several, person=person)
+    degree = adjective.lower().startswith(DEGREES)  # "the too small rooms" is not English
+    phrase = None if degree else f"{words.the} {adjective} {nouns}"
+    after = None if adjective in words.attributive else adjective
+    return Phrase("opinion", topic, noun, phrase, after, several=several, person=person)
 
 
 def _same(written: list[str], aspect: list[str], words: Words) -> bool:
     """Whether the nouns of a text are those of its aspect, in the singular or in the plural: cookies, cookie."""
-    if written[:-1] != aspect[:-1] and [singular_of(w, words) for w in written[:-1]] != aspect[:-1]:
-        return False
-    one, many = singular_of(written[-1], words), plural_of(aspect[-1], words)
-    return written[-1] in (aspect[-1], many) or one == singular_of(aspect[-1], words)
+
+    def singular(nouns: list[str]) -> list[str]:
+        return [singular_of(noun, words.irregular) for noun in nouns]
+
+    return bool(aspect) and (written == aspect or singular(written) == singular(aspect))
 
 
 def _topic(aspect: str, words: Words) -> tuple[str, bool]:
     """How an aspect is spoken of, and whether as several things."""
-    last = aspect.split()[-1] if aspect.split() else aspect
-    if is_plural(last, words):
+    last = aspect.rpartition(" ")[2]
+    if is_plural(last, words) or not words.collective.isdisjoint((aspect, last)):
         return aspect, True
-    if aspect in words.collective or last in words.collective:
-        return aspect, True
-    if aspect in words.uncountable or last in words.uncountable:
+    if not words.uncountable.isdisjoint((aspect, last)):
         return aspect, False
-    if aspect in words.plural or last in words.plural:
-        return plural_of(aspect, words), True
+    if not words.plural.isdisjoint((aspect, last)):
+        return plural_of(aspect, words.irregular), True
     return f"{words.the} {aspect}", False
 
 
 def is_plural(noun: str, words: Words) -> bool:
     """Whether a word is the plural of another one."""
-    if noun in words.irregular.values():
-        return True
-    ending = noun.endswith("s") and not noun.endswith(("ss", "us", "is"))
-    return ending and noun not in words.singular and noun not in words.uncountable and len(noun) > 3
+    return noun not in words.uncountable and singular_of(noun, words.irregular) != noun
 
 
-def singular_of(noun: str, words: Words) -> str:
-    """A noun without its plural ending."""
-    for one, many in words.irregular.items():
-        if noun == many:
+def singular_of(noun: str, irregular: Mapping[str, str]) -> str:
+    """Take a noun's plural ending away.
+
+    Args:
+        noun: A single word in lower case.
+        irregular: Singulars and their plurals where endings do not tell; equal ones have no other form.
+
+    >>> [singular_of(noun, {"knife": "knives", "news": "news"}) for noun in ("dishes", "knives", "news", "glass")]
+    ['dish', 'knife', 'news', 'glass']
+    """
+    if noun in irregular:
+        return noun
+    for one, many in irregular.items():
+        if many == noun:
             return one
-    if not is_plural(noun, words):
+    if not noun.endswith("s") or noun.endswith(("ss", "us", "is")) or len(noun) <= 3:
         return noun
     if noun.endswith("ies") and len(noun) > 4:
         return noun[:-3] + "y"
-    if noun.endswith(("ches", "shes", "xes", "sses", "zes")):
-        return noun[:-2]
-    return noun[:-1]
+    return noun[:-2] if noun.endswith(("ches", "shes", "xes", "sses", "zzes")) else noun[:-1]
 
 
-def plural_of(noun: str, words: Words) -> str:
-    """A noun, maybe of several words, in the plural."""
-    *first, last = noun.split(" ")
-    if last in words.irregular:
-        last = words.irregular[last]
-    elif not is_plural(last, words):
+def plural_of(noun: str, irregular: Mapping[str, str]) -> str:
+    """Put a noun, maybe of several words, in the plural.
+
+    >>> plural_of("side dish", {}), plural_of("knife", {"knife": "knives"}), plural_of("beds", {})
+    ('side dishes', 'knives', 'beds')
+    """
+    before, space, last = noun.rpartition(" ")
+    if last in irregular:
+        last = irregular[last]
+    elif singular_of(last, irregular) == last:
         if last.endswith("y") and last[-2:-1] not in "aeiou":
             last = last[:-1] + "ies"
         else:
             last += "es" if last.endswith(("s", "x", "z", "ch", "sh")) else "s"
-    return " ".join([*first, last])
+    return before + space + last

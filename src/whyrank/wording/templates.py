@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import string
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,24 +18,29 @@ from whyrank.plugins import installed_path
 from whyrank.wording.phrases import Phrase, Words, phrase_of
 
 DEFAULT = Path(__file__).parent / "en.json"
-FEW = 4  # people, up to whom they are counted and not called "people"
+AT_LEAST = 3  # people from whom on "at least" is said
 OFTEN, OFTEN_SHARE = 3, 0.3  # items, and share of the user's, from which on a user mentions an aspect often
+OF_SHARE = 0.2  # of those who reviewed an item, from which on their number is told
+LONGEST_QUOTE = 100  # characters that stand within a sentence
 CACHED = 200_000  # sentences, and as many phrases, of a catalog
 LARGEST_BYTES = 1 << 20  # of a file of templates
+QUOTE = "\0"  # where a quote will stand
+VARIANTS = 12  # any number of templates up to four takes turns with it
 PLACES = frozenset(
-    "supporting people everybody opposing mixed user_says items topic phrase noun adjective detail detailed lack does "  # noqa: SIM905
-    "words itself text this here it".split()
+    "who at_least one many supporting people opposing mixed detail detailed user_says items topic "  # noqa: SIM905
+    "noun phrase adjective subject statement text this here it sentence quote reviewers".split()
 )
-AGREES = {"is": "several", "disagree": "opposing", "call": "detail"}  # all other verbs agree with who says it
+AGREES = {"is": "several", "disagree": "opposing", "call": "detail"}  # other verbs agree with who says it
+SIGNS = {1: "", -1: "-", 0: "0"}  # a kind's sentences of praise, blame, or neither; without those, of praise
 Piece = tuple[str, str | None]  # literal text, then the name of a place
 Template = tuple[Piece, ...]
 
 
 class Told(NamedTuple):
-    """Everything that a sentence depends on; counts have their names in the evidence."""
+    """Everything that a sentence depends on but a quote; counts have their names in the evidence."""
 
     explanation: int
-    rank: int
+    variant: int  # which of the templates that fit
     supporting: int
     opposing: int = 0
     mixed: int = 0
@@ -42,6 +48,7 @@ class Told(NamedTuple):
     user_says: int = 0
     familiar: int = 0  # 1: the user has mentioned the aspect before; 2: and does so often
     detailed: int = -1  # what else people say about the aspect of plain praise or blame; -1: not to be told
+    reviewers: int = 0  # how many people reviewed the item; 0: unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,58 +61,47 @@ class Templates:
     """
 
     settings: Mapping[str, Any]
-    sentences: Mapping[str, tuple[Template, ...]]
-    additions: Mapping[str, Template]
+    templates: Mapping[str, tuple[Template, ...]]  # by kind, with its sign where praise and blame differ
     words: Words
+    quotes: bool = True  # whether quotes stand within sentences
     _writers: WeakKeyDictionary[Catalog, SentenceWriter] = field(default_factory=WeakKeyDictionary)
 
     @classmethod
-    def read(cls, path: str | Path | None) -> Templates:
+    def read(cls, path: str | Path | None, *, quotes: bool = True) -> Templates:
         """Read templates of a file, or of an installed package by the name of its entry point; None: English.
 
         What an English file leaves out is as usual, so that `{"people": ["guest", "guests"]}` is enough for another
-        noun; a file of another `language` must have all sentences.
+        noun; a file of another `language` must have all sentences. Without `quotes` nothing that people wrote stands
+        in a sentence.
         """
         usual = _document(DEFAULT)
         if path is None:
-            return cls.of(usual, DEFAULT)
+            return cls.of(usual, DEFAULT, quotes=quotes)
         if not Path(path).is_file():
-            path = installed_path("templates", str(path)) or Path(path)
-        given = _document(Path(path))
-        _check_names("setting", given, usual, path)
-        merged = usual | given
-        for name in ("sentences", "additions"):
-            own = _object(given, name, path)
-            _check_names("sentence", own, usual[name], path)
-            missing = [case for case in usual[name] if case not in own]
-            if given.get("language", "en") != "en" and missing:
-                raise DataError(f"no sentence {missing[0]!r}", path=path, expected="all sentences of another language")
-        for name in ("sentences", "additions", "verbs", "irregular"):
-            merged[name] = usual[name] | _object(given, name, path)
-        return cls.of(merged, Path(path))
+            path = installed_path("templates", str(path)) or path
+        path = Path(path)
+        given = _document(path)
+        _check_form(given, usual, path)
+        missing = [case for name in ("sentences", "pieces") for case in usual[name] if case not in given.get(name, {})]
+        if given.get("language", "en") != "en" and missing:
+            raise DataError(f"{missing[0]!r} is missing", path=path, expected="all sentences of another language")
+        changed = {name: value | given.get(name, {}) for name, value in usual.items() if isinstance(value, dict)}
+        return cls.of(usual | given | changed, path, quotes=quotes)
 
     @classmethod
-    def of(cls, document: Mapping[str, Any], path: Path) -> Templates:
-        """Make templates of what was read from a file, checked."""
-        _check_words(document, path)
+    def of(cls, document: Mapping[str, Any], path: Path = DEFAULT, *, quotes: bool = True) -> Templates:
+        """Make templates of what was read from a file."""
         places = PLACES | set(document["verbs"])
-        sentences = {}
-        for case, templates in document["sentences"].items():
-            if not isinstance(templates, list) or not templates or not all(isinstance(t, str) for t in templates):
-                raise DataError(f"{case} is not a list of templates", path=path, expected="at least one text")
-            sentences[case] = tuple(tuple(_pieces(template, places, path)) for template in templates)
-        additions = {}
-        for case, template in document["additions"].items():
-            if not isinstance(template, str):
-                raise DataError(f"{case} is not a template", path=path, expected="a text")
-            additions[case] = tuple(_pieces(template, places | {"sentence"}, path))
-        lists = (frozenset(document[name]) for name in ("singular", "uncountable", "collective", "attributive"))
-        words = Words(document["the"], frozenset(document["plural"]), document["irregular"], *lists)
-        return cls(document, sentences, additions, words)
+        groups = document["sentences"] | {name: [text] for name, text in document["pieces"].items()}
+        templates = {case: tuple(_parsed(each, places, path) for each in texts) for case, texts in groups.items()}
+        lists = {name: document[name] for name in Words._fields}
+        sets: dict[str, Any] = {n: frozenset(each) if isinstance(each, list) else each for n, each in lists.items()}
+        words = Words(**sets)
+        return cls(document, templates, words, quotes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For copies in other processes: without what is written again when it is needed."""
-        return Templates.of, (dict(self.settings), DEFAULT)
+        return Templates, (dict(self.settings), dict(self.templates), self.words, self.quotes)
 
     def writer(self, catalog: Catalog) -> SentenceWriter:
         """Return what writes the sentences of a catalog, and remembers them."""
@@ -117,105 +113,143 @@ class SentenceWriter:
     """Writes sentences about the explanations of a catalog; those that depend on the same counts are written once."""
 
     def __init__(self, templates: Templates, catalog: Catalog) -> None:
-        self._templates = templates
+        self._templates, self._settings = templates, templates.settings
         # Not the catalog itself, which would never be forgotten: it is the key of the writers.
         self._texts, self._aspects, self._aspect = catalog.texts_listed, catalog.aspects_listed, catalog.aspect
-        self._signs, self._general, self._tags = catalog.signs, catalog.general, catalog.are_tags
+        self._senses, self._signs, self._tags = catalog.senses, catalog.signs, catalog.are_tags
         self._phrases: dict[int, Phrase] = {}
-        self._sentences: dict[tuple[int, ...], str] = {}
+        self._sentences: dict[tuple[int, ...], tuple[str, str]] = {}
 
-    def sentences(self, told: Iterable[tuple[int, ...]]) -> list[str]:
-        """Write a sentence for each row, which has the fields of `Told`."""
-        known = self._sentences
-        if len(known) > CACHED:
-            known.clear()
-        return [known.get(row) or known.setdefault(row, self.sentence(Told(*row))) for row in told]
+    def sentences(self, told: Iterable[tuple[int, ...]], quotes: Iterable[str | None]) -> list[str]:
+        """Write sentences.
 
-    def sentence(self, told: Told) -> str:
-        """Write a sentence: what people say, and what there is to add to it."""
+        Args:
+            told: A row for each, which has the fields of `Told`.
+            quotes: What somebody wrote who is counted, for each; None: there is nothing to quote.
+        """
+        return [self.sentence(row, quote) for row, quote in zip(told, quotes, strict=True)]
+
+    def sentence(self, row: tuple[int, ...], quote: str | None = None) -> str:
+        """Write what people say and how many, what somebody wrote, and what there is to add."""
+        quoted = quote is not None and self._templates.quotes and len(quote) <= LONGEST_QUOTE
+        known, key = self._sentences, (*row, int(quoted))
+        if key not in known:
+            if len(known) > CACHED:
+                known.clear()
+            known[key] = self._written(Told(*row), quoted=quoted)
+        text, rest = known[key]
+        if QUOTE in text:
+            if _words(quote or "") <= _words(text):  # it says no more than the sentence
+                return self.sentence(row)
+            text = text.replace(QUOTE, quote or "")
+        return _finished(text) + rest
+
+    def _written(self, told: Told, *, quoted: bool) -> tuple[str, str]:
+        """Write the sentence about the counts, without its mark, and the sentences to add to it."""
         phrase = self._phrase(told.explanation)
         case = self._case(told, phrase)
         places = self._places(told, phrase)
-        templates = [each for each in self._templates.sentences[case] if _fits(each, places)]
-        chosen = templates[(told.rank - 1) % len(templates)] if templates else self._templates.sentences["said"][0]
-        text = _filled(chosen, places).rstrip(".")
-        for name in _additions(told, phrase, case):
-            template, places["sentence"] = self._templates.additions[name], text
-            text = _filled(template, places) if _fits(template, places) else text
-        return text[:1].upper() + text[1:] + ("" if text.endswith(("!", "?", "…")) else ".")
+        text = self._filled(case, told.variant, places)
+        quotable = told.supporting > 0 and phrase.kind not in ("words", "said")
+        if quoted and quotable:
+            text = self._filled("quoted", 0, places | {"sentence": text, "quote": QUOTE})
+        added = [self._filled(name, 0, places) for name in _additions(told, phrase, case, QUOTE not in text)]
+        return text, "".join(f" {_finished(each)}" for each in added if each)
+
+    def _filled(self, case: str, variant: int, places: Mapping[str, str | None]) -> str:
+        """Fill one of the templates that have something for each of their places; without any, the text is quoted."""
+        fitting = [
+            each
+            for each in self._templates.templates[case]
+            if all(name is None or places[name] is not None for _, name in each)
+        ]
+        if not fitting:
+            return "" if case in self._settings["pieces"] else self._filled("said", 0, places)
+        return "".join(
+            literal + (places[name] or "" if name else "") for literal, name in fitting[variant % len(fitting)]
+        )
 
     def _case(self, told: Told, phrase: Phrase) -> str:
-        """Which sentence is true of these counts."""
+        """Which sentences are true of these counts."""
         if not told.supporting:
             return "divided" if told.mixed else "unsaid"
-        if phrase == Phrase():
+        if phrase.kind == "said":
             return "tagged" if self._tags else "said"
-        if phrase.itself is not None:
-            return "found"
-        sign = int(self._signs[told.explanation])
-        if sign == 0:
-            return "mentioned"
-        if phrase.plain:
-            return "liked" if sign > 0 else "disliked"
-        return "praised" if sign > 0 else "criticized"
+        case = phrase.kind + SIGNS[int(self._signs[told.explanation])]
+        return case if case in self._templates.templates else phrase.kind
 
     def _phrase(self, explanation: int) -> Phrase:
         known = self._phrases.get(explanation)
         if known is None:
             aspect, text = self._aspects[int(self._aspect[explanation])], self._texts[explanation]
-            plain = self._general is not None and bool(self._general[explanation])
-            made = Phrase() if aspect is None else phrase_of(text, aspect, self._templates.words, plain=plain)
+            sense = None if self._senses is None else self._senses[explanation]
             if len(self._phrases) > CACHED:
                 self._phrases.clear()
-            known = self._phrases[explanation] = made
+            known = self._phrases[explanation] = phrase_of(text, aspect, sense, self._templates.words)
         return known
 
     def _places(self, told: Told, phrase: Phrase) -> dict[str, str | None]:
         """The texts for the places of a template; None: there is none for this reason."""
-        settings, people = self._templates.settings, told.supporting or told.mixed
-        places: dict[str, str | None] = {**phrase._asdict(), "several": None, "plain": None}
+        settings, people = self._settings, told.supporting or told.mixed
+        places: dict[str, str | None] = dict.fromkeys(PLACES) | phrase._asdict()
         for name in ("supporting", "opposing", "mixed", "detail", "user_says"):
             places[name] = self._number(getattr(told, name))
-        places["detailed"] = self._phrase(told.detailed).adjective if told.detailed >= 0 else None
+        if told.detailed >= 0:
+            places["detailed"] = self._phrase(told.detailed).adjective
         places["text"] = self._texts[told.explanation].rstrip(".!").strip()
         places["people"] = settings["people"][people != 1]
-        places["everybody"] = settings["people"][1] if told.supporting > FEW else None
         places["items"] = settings["items"][told.user_says != 1]
-        places["it"] = settings["it"][phrase.several]
+        places["it"] = settings["it"][phrase.several or phrase.person]
         places["this"], places["here"] = settings["this"], settings["here"]
         many = {"several": phrase.several, "opposing": told.opposing != 1, "detail": told.detail != 1}
         for verb, forms in settings["verbs"].items():
             places[verb] = forms[many.get(AGREES.get(verb, ""), people != 1)]
-        return places
+        return places | self._people(told, places)
 
-    def _number(self, count: int) -> str:
+    def _people(self, told: Told, places: dict[str, str | None]) -> dict[str, str | None]:
+        """Who says it: seven people, 7 of 13 people; at least seven people."""
+        told_of = 0 < told.supporting <= told.reviewers <= told.supporting / OF_SHARE and told.reviewers > 1
+        if told_of:
+            digits = max(told.supporting, told.reviewers) >= len(self._settings["numbers"])
+            of = [self._number(count, digits=digits) for count in (told.supporting, told.reviewers)]
+            places |= {"supporting": of[0], "reviewers": of[1], "people": self._settings["people"][1]}
+        who = self._filled("who_of" if told_of else "who", 0, places)
+        at_least = self._filled("at_least", 0, places | {"who": who}) if told.supporting >= AT_LEAST else None
+        one, many = (who, None) if told.supporting == 1 else (None, who)
+        return {"who": who, "at_least": at_least, "one": one, "many": many}
+
+    def _number(self, count: int, *, digits: bool = False) -> str:
         """Small numbers as words."""
-        words = self._templates.settings["numbers"]
-        return words[count] if count < len(words) else f"{count:,}".replace(",", self._templates.settings["thousands"])
+        words = self._settings["numbers"]
+        if count < len(words) and not digits:
+            return str(words[count])
+        return f"{count:,}".replace(",", self._settings["thousands"])
 
 
-def _additions(told: Told, phrase: Phrase, case: str) -> list[str]:
-    """What there is to add to a sentence, in the order in which it is added."""
+def _additions(told: Told, phrase: Phrase, case: str, unquoted: bool) -> list[str]:
+    """What there is to add to a sentence, each a sentence of its own."""
     found = ["against"] if told.opposing and told.supporting else []
-    if case in ("liked", "disliked") and told.detailed >= 0:
+    if phrase.kind == "whole" and told.detailed >= 0 and unquoted:
         found.append("detail")
     if told.user_says and case in ("tagged", "said"):
         return [*found, f"{case}_by_you"]
     if told.user_says and case == "unsaid":
-        return ["unsaid_but_by_you"]
-    if phrase.topic is None or case not in ("praised", "liked", "disliked", "criticized"):
+        return ["unsaid_by_you"]
+    if not told.supporting or phrase.topic is None:
         return found
     if told.familiar == 2:
         return [*found, "often"]
-    return ["before"] if told.familiar and case == "praised" and not found else found
+    return ["before"] if told.familiar and case in ("opinion", "whole") and not found else found
 
 
-def _fits(template: Template, places: Mapping[str, str | None]) -> bool:
-    return all(name is None or places[name] is not None for _, name in template)
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
 
 
-def _filled(template: Template, places: Mapping[str, str | None]) -> str:
-    return "".join(literal + (places[name] or "" if name else "") for literal, name in template)
+def _finished(text: str) -> str:
+    """A sentence with its capital and its mark."""
+    ends = text.rstrip("”’\"'»)").endswith((".", "!", "?", "…"))
+    return text[:1].upper() + text[1:] + ("" if ends else ".")
 
 
 @cache
@@ -236,50 +270,35 @@ def _document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _object(document: Mapping[str, Any], name: str, path: str | Path) -> dict[str, Any]:
-    value = document.get(name, {})
-    if not isinstance(value, dict):
-        raise DataError(f"{name} is not an object", path=path, expected="names and values")
-    return value
-
-
-def _check_names(what: str, given: Mapping[str, Any], usual: Mapping[str, Any], path: str | Path) -> None:
-    unknown = [name for name in given if name not in usual]
-    if unknown:
-        raise DataError(f"no {what} {unknown[0]!r}", path=path, expected=f"some of {', '.join(sorted(usual))}")
-
-
-def _check_words(document: Mapping[str, Any], path: Path) -> None:
-    """Raise unless the words of a set have the form that sentences need."""
-
-    def texts(value: object, least: int) -> bool:
-        return isinstance(value, list) and len(value) >= least and all(isinstance(each, str) for each in value)
-
-    for name in ("people", "items", "it"):
-        if not texts(document[name], 2) or len(document[name]) != 2:
-            raise DataError(f"{name} is not a pair", path=path, expected='one and many, such as ["guest", "guests"]')
-    for name in ("this", "here", "the", "thousands", "language"):
-        if not isinstance(document[name], str):
+def _check_form(given: object, usual: Mapping[str, Any], path: Path, what: str = "settings") -> None:
+    """Raise unless what was given has names and values of the same form as usual; verbs and plurals may be added."""
+    if not isinstance(given, dict):
+        raise DataError(f"{what}: not an object", path=path, expected="names and values")
+    for name, value in given.items():
+        if name not in usual and what not in ("verbs", "irregular"):
+            raise DataError(f"no {name!r} in {what}", path=path, expected=f"some of {', '.join(sorted(usual))}")
+        like = usual.get(name, next(iter(usual.values())))
+        if isinstance(like, dict):
+            _check_form(value, like, path, name)
+        elif isinstance(like, str) and not isinstance(value, str):
             raise DataError(f"{name} is not a text", path=path)
-    for name in ("numbers", "plural", "singular", "uncountable", "collective", "attributive"):
-        if not texts(document[name], 0):
+        elif isinstance(like, list) and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
             raise DataError(f"{name} is not a list of texts", path=path)
-    for verb, forms in document["verbs"].items():
-        if not texts(forms, 2) or len(forms) != 2:
-            raise DataError(f"the verb {verb!r} is not a pair", path=path, expected="one and many")
-    if not all(isinstance(each, str) for each in document["irregular"].values()):
-        raise DataError("irregular is not an object of texts", path=path)
+        elif what == "sentences" and not value:
+            raise DataError(f"{name} is empty", path=path, expected="at least one template")
+        elif what != "sentences" and isinstance(like, list) and len(like) == 2 != len(value):
+            raise DataError(f"{name} is not a pair", path=path, expected='one and many, such as ["guest", "guests"]')
 
 
-def _pieces(template: str, places: frozenset[str] | set[str], path: Path) -> Iterator[Piece]:
+def _parsed(template: str, places: frozenset[str] | set[str], path: Path) -> Template:
     """A template cut at its places."""
     try:
         parsed = list(string.Formatter().parse(template))
     except ValueError as error:
         raise DataError(f"not a template: {template!r} ({error})", path=path) from error
-    for literal, name, form, conversion in parsed:
+    for _, name, form, conversion in parsed:
         if name is not None and (name not in places or form or conversion):
             raise DataError(
                 f"no placeholder {{{name}}} in {template!r}", path=path, expected=f"some of {', '.join(sorted(places))}"
             )
-        yield literal, name
+    return tuple((literal, name) for literal, name, _, _ in parsed)
