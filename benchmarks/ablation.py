@@ -4,7 +4,7 @@
 
 ndcg_paper@10 and recall@10 on the test part; nothing is chosen from them. `+-` is the deviation over splits of the
 difference to the whole model. With item-all, Profile has learned from such candidates, and a row has not. What a part
-does depends on the data: time needs times, and the guard works below 4,000 records only.
+does depends on the data.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 import whyrank as wr
 from whyrank.data import read_splits
-from whyrank.training.records import Side
+from whyrank.training._softmax import Side
 from whyrank.training.softmax import SoftmaxTask
 
 
@@ -64,19 +64,10 @@ class WithoutSide(wr.Profile):
         return (nobody, items) if self.side == 0 else (users, nobody)
 
 
-@dataclass(kw_only=True, eq=False)
-class WithoutGuard(wr.Profile):
-    """What was learned, however few the records are."""
-
-    def guarded(self, stage: str, learning: Any, learned: Any, *given: Any) -> Any:
-        return learned
-
-
 ROWS: dict[str, Any] = {
     "Profile": wr.Profile,
     "without learning from validation (refit)": lambda: wr.Profile(refit=False),
     "without words": lambda: wr.Profile(words=False),
-    "without the guard": WithoutGuard,
     "without evidence": WithoutEvidence,
     "without profiles (evidence as learned with them)": WithoutProfiles,
     "without the user": lambda: WithoutSide(side=0),

@@ -78,22 +78,23 @@ def gradients(
         monkeypatch.setattr(training, "_draw", lambda: drawn)
     training.chance = np.full_like(training.chance, 1 / training.settings.sample)  # the sample stands for itself
 
-    def note(batch, by_score, x, dx, dense, dtheta, rate):  # type: ignore[no-untyped-def]
-        d, width = training.inputs[0].value.shape[1], training.width
-        given = {"keys": (by_score, x, dense[0]), "bias": (by_score, np.ones((len(x), 1)), dense[1])}
-        given |= {"first": (batch.sides[0], dx[:, :d], dx[:0]), "second": (batch.sides[1], dx[:, d:width], dx[:0])}
-        for name, (by, near, far) in given.items():
-            both = np.vstack([near, far]) if len(far) else near
-            found = np.zeros((len(training.task.popularity), both.shape[1]))
-            for t, row in enumerate(by.rows):
-                places = by.order[by.indptr[t] : by.indptr[t + 1]]
-                found[row] = by.coefficients[places].astype(np.float64) @ both[by.sources[places]]
-            noted[name] = found[:, 0] if name == "bias" else found
-        noted["theta"] = dtheta
-
-    monkeypatch.setattr(training, "_update", note)
-    (batch,) = training._batches(iter([training.task.source.of(records)]))
-    return training._step(batch, 0.0), noted
+    step = training._prepared(training.batch(training.task.source.of(records)))
+    loss, gradient = training.gradient(step)
+    d, sides, none = training.inputs[0].value.shape[1], step.batch.sides, step.dx[:0]
+    given = {
+        "keys": (step.by_score, step.x, gradient.keys),
+        "bias": (step.by_score, np.ones((len(step.x), 1)), gradient.bias),
+        "first": (sides[0], step.dx[:, :d], none),
+        "second": (sides[1], step.dx[:, d:], none),
+    }
+    for name, (by, near, far) in given.items():
+        both = np.vstack([near, far]) if len(far) else near
+        found = np.zeros((len(training.task.popularity), both.shape[1]))
+        for t, row in enumerate(by.rows):
+            places = by.order[by.indptr[t] : by.indptr[t + 1]]
+            found[row] = by.coefficients[places].astype(np.float64) @ both[by.sources[places]]
+        noted[name] = found[:, 0] if name == "bias" else found
+    return loss, noted | {"theta": gradient.theta}
 
 
 @pytest.mark.parametrize("over", ["pool", "sample", "item"])

@@ -39,11 +39,10 @@ from whyrank.models.profile_records import (
     word_rows,
 )
 from whyrank.training import Run
-from whyrank.training import _profile as kernels
+from whyrank.training._softmax import Side, pair_profiles
 from whyrank.training.candidates import CandidateTrainer, FixedTrainer
 from whyrank.training.checkpoint import Arrays, Checkpoint
 from whyrank.training.loop import EarlyStopping, run_epochs
-from whyrank.training.records import ALL
 from whyrank.training.softmax import START, SoftmaxSettings, SoftmaxTask, SoftmaxTraining
 
 # Candidates for penalties: (of vectors, of words' vectors); as many with words as without.
@@ -60,6 +59,7 @@ LARGEST = 8192
 SMALL = 4000  # records to learn from, below which counts alone may be better than what is learned
 AGAIN = "-again"  # ends the name of a training on all records
 ITEM_CURVE = "item_loss"
+NOTHING = np.zeros((0, 0), np.float32)
 
 Found = tuple[int, int]  # a candidate, and for how many epochs it is to be trained
 Make = Callable[[int], SoftmaxTraining]
@@ -153,7 +153,7 @@ class Profile(EvidenceModel):
 
     def training(self, stage: str, task: SoftmaxTask, run: Run, candidate: int) -> SoftmaxTraining:
         penalty, word_penalty = (PENALTIES if task.words is None else PENALTIES_WITH_WORDS)[candidate]
-        settings = self.settings(task.source.records, run)
+        settings = self.settings(task.source.count, run)
         return SoftmaxTraining(task, replace(settings, penalty=penalty, word_penalty=word_penalty))
 
     def trainer_of(self, stage: str, learning: Learning, make: Make, task: SoftmaxTask, run: Run) -> CandidateTrainer:
@@ -171,7 +171,7 @@ class Profile(EvidenceModel):
             partial(EarlyStopping, fall=FALL),
             self.most_epochs(stage),
             candidates=len(PENALTIES),
-            start_steps=comparison_steps(task.source.records, self.settings(task.source.records, run)),
+            start_steps=comparison_steps(task.source.count, self.settings(task.source.count, run)),
         )
 
     def finish_stage(
@@ -262,18 +262,16 @@ class Profile(EvidenceModel):
         return np.hstack([self.vectors_, self.bias_[:, None]])
 
     def queries(self, users: Numbers, items: Numbers, mu: float | None = None) -> Floats:
-        catalog = self.catalog_
-        said, of_items = (
-            (*catalog.user_explanations, self.user_inputs_),
-            (*catalog.item_explanations, self.item_inputs_),
-        )
         if len(users) < MANY:
-            return kernels.pair_profiles(users, *said, items, *of_items, ALL)
+            return self._profiles(users, items)
         (some, user_of), (others, item_of) = shared(users), shared(items)  # each profile is made once
-        profiles = kernels.pair_profiles(np.full(len(others), -1, np.int32), *said, others, *of_items, ALL)[item_of]
-        made = kernels.pair_profiles(some, *said, np.full(len(some), -1, np.int32), *of_items, ALL)
-        profiles[:, : self.factors] = made[user_of, : self.factors]
+        profiles = self._profiles(np.full(len(others), -1, np.int32), others)[item_of]
+        profiles[:, : self.factors] = self._profiles(some, np.full(len(some), -1, np.int32))[user_of, : self.factors]
         return profiles
+
+    def _profiles(self, users: Numbers, items: Numbers) -> Floats:
+        user, item = Side(users, self.catalog_.user_explanations), Side(items, self.catalog_.item_explanations)
+        return pair_profiles(user, item, self.user_inputs_, self.item_inputs_)
 
     def blocks(self) -> tuple[Block, ...]:
         return (Block("user", self.factors), Block("item", self.factors), Block("popularity", 1))
@@ -320,7 +318,7 @@ class ProfileJ(Profile):
     def training(self, stage: str, task: SoftmaxTask, run: Run, candidate: int) -> SoftmaxTraining:
         if stage == "reasons":
             return super().training(stage, task, run, candidate)
-        return SoftmaxTraining(task, self.item_settings(task.source.records, run))
+        return SoftmaxTraining(task, self.item_settings(task.source.count, run))
 
     def trainer_of(self, stage: str, learning: Learning, make: Make, task: SoftmaxTask, run: Run) -> CandidateTrainer:
         """Of items one setting, until validation no longer rises."""
@@ -374,14 +372,14 @@ class ProfileJ(Profile):
         return np.hstack([self.item_vectors_, self.item_bias_[:, None]])
 
     def item_queries(self, users: Numbers) -> Floats:
-        seen, nobody = self.catalog_.user_items, np.full(len(users), -1, np.int32)
-        nothing = np.zeros((0, 0), np.float32)
-        return kernels.pair_profiles(users, *seen, self.item_by_item_inputs_, nobody, *seen, nothing, ALL)
+        return self._item_profiles(users, self.catalog_.user_items)
 
     def item_query_from(self, items: Numbers) -> Floats:
         chosen = CSR(np.array([0, len(items)]), items, np.ones(len(items), np.int32))
-        user, nobody, nothing = np.zeros(1, np.int32), np.full(1, -1, np.int32), np.zeros((0, 0), np.float32)
-        return kernels.pair_profiles(user, *chosen, self.item_by_item_inputs_, nobody, *chosen, nothing, ALL)
+        return self._item_profiles(np.zeros(1, np.int32), chosen)
+
+    def _item_profiles(self, rows: Numbers, seen: CSR) -> Floats:
+        return pair_profiles(Side(rows, seen), Side.none(len(rows)), self.item_by_item_inputs_, NOTHING)
 
 
 def comparison_steps(records: int, settings: SoftmaxSettings) -> int:

@@ -78,7 +78,7 @@ class CandidateTrainer(Trainer):
     def _train(self, candidate: Candidate, steps: int | None) -> Trained | None:
         """An epoch, its rest, or so many steps of it; then a look at validation."""
         training, source = candidate.training, candidate.training.task.source
-        before = training.done / max(source.records, 1)
+        before = training.done / max(source.count, 1)
         loss = training.epoch(steps)
         learned = training.learned()
         candidate.stopping.look(training.epochs, self.measure(learned), learned)

@@ -17,24 +17,25 @@ from threadpoolctl import threadpool_limits
 
 from whyrank.errors import TrainingError
 from whyrank.thread_pool import ThreadPool
-from whyrank.training import _profile as kernels
-from whyrank.training._item_softmax import item_softmax_step
+from whyrank.training import _softmax as kernels
+from whyrank.training._softmax import AdamMove, Grouped, RecordLists, ScoreParts, Slopes, Strengths
 from whyrank.training.checkpoint import Arrays, part_of, set_arrays
-from whyrank.training.records import RecordLists, Source
-from whyrank.training.vectors import NO_FAR, AdamTable, EntryWords, Floats, Grouped, Ints, RowWork, Vectors, share_rows
+from whyrank.training.records import Records
+from whyrank.training.vectors import EntryWords, Floats, Ints, LearnedTable, RowWork, Vectors, share_rows
 
 FULL = 3000  # pools up to this size are summed whole; larger ones by a weighted sample, one for every batch
 # A batch is cut into so many parts, whatever the number of threads, and so many records each if it has enough.
 LEAST_PARTS, MOST_PARTS, PART = 4, 16, 128
 # Strengths of evidence, of one side and of the other: log scale, power of popularity, power of activity.
 START = (-3.0, 0.6, 0.1, -3.0, 0.6, 0.3)
+WARM_UP = 30  # steps in which the rate rises to what it is set to
 
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxTask:
     """What is predicted (targets) from what (two sides)."""
 
-    source: Source
+    source: Records
     popularity: NDArray[np.int64]
     inputs: tuple[int, int]  # sizes of the sides' vocabularies; 0: the side says nothing
     evidence: bool  # whether sides hold targets, so that their counts speak for themselves
@@ -66,39 +67,48 @@ class SoftmaxBatch(NamedTuple):
     weights: Floats
     sides: tuple[Grouped, Grouped]
 
+    @property
+    def records(self) -> int:
+        return len(self.lists.indptr) - 1
+
 
 class SoftmaxStep(NamedTuple):
-    """What the parts of a batch share; each has its records' rows of `x`, `dx` and `mass`."""
+    """What a batch shares among its parts, each of which has its own rows of `x`, `dx` and `mass`.
+
+    `sample` are the keys of what stands for the pool, `turned` the same by columns, `offset` what is added to scores.
+    """
 
     batch: SoftmaxBatch
-    coefficients: Floats
+    by_score: Grouped
+    strengths: Strengths
     x: Floats
     dx: Floats
     mass: Floats
     sample: Floats
     turned: Floats
     offset: Floats
-    powers: NDArray[np.float64]
 
 
-@dataclass
+class SoftmaxGradient(NamedTuple):
+    """The gradient of a batch: of keys and bias by dense rows beside the sparse `by_score`, of theta."""
+
+    keys: Floats
+    bias: Floats
+    theta: NDArray[np.float64]
+
+
 class SoftmaxTraining:
     """One configuration in training, an epoch or a part of one at a time."""
 
-    task: SoftmaxTask
-    settings: SoftmaxSettings
-    epochs: int = 0
-    steps: int = 0
-    done: int = 0  # records of an epoch under way
-
-    def __post_init__(self) -> None:
-        task, settings = self.task, self.settings
+    def __init__(self, task: SoftmaxTask, settings: SoftmaxSettings) -> None:
+        self.task, self.settings = task, settings
+        self.epochs = self.steps = self.done = 0  # `done`: records of an epoch under way
         self.theta = np.array(START if task.theta is None else task.theta)
+        self.theta_moments = np.zeros((2, 6))
         self.rng = np.random.default_rng([settings.seed, 7])
         self.threads = ThreadPool(max(1, min(settings.threads or os.cpu_count() or 1, MOST_PARTS)))
         d, pool = settings.factors, len(task.popularity)
-        share = (task.popularity + 0.5) / max(task.popularity.sum(), 1)
-        self.log_share: NDArray[np.float64] = np.log(share)
+        self.log_share = np.log((task.popularity + 0.5) / max(task.popularity.sum(), 1))
         widths = [d if size else 0 for size in task.inputs]
         self.width = sum(widths)
         self.keys = Vectors(pool, self.width, task.words, self.rng)
@@ -106,8 +116,7 @@ class SoftmaxTraining:
             Vectors(size, width, words, self.rng)
             for size, width, words in zip(task.inputs, widths, task.input_words, strict=True)
         ]
-        self.bias = AdamTable(self.log_share.astype(np.float32)[:, None].copy())
-        self.theta_moments = np.zeros((2, 6))
+        self.bias = LearnedTable(self.log_share.astype(np.float32)[:, None].copy())
         weight = (task.popularity + 1.0) ** 0.75
         self.chance = weight / weight.sum()
         self.cumulative = np.cumsum(self.chance)
@@ -126,13 +135,13 @@ class SoftmaxTraining:
         rate = settings.learning_rate * settings.decay**self.epochs
         if self.done == 0:
             self.began, self.loss = _random_words(self.rng), np.zeros(2)
-            self.order = self.rng.permutation(source.records)
+            self.order = self.rng.permutation(source.count)
         order = self.order
         stop = len(order) if steps is None else min(self.done + steps * settings.batch, len(order))
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
-            batches = self._batches(source.lists(order[self.done : stop], settings.batch))
+            batches = map(self.batch, source.lists(order[self.done : stop], settings.batch))
             for batch in batches if self.threads.threads == 1 else _ahead(batches):
-                self.loss += (self._step(batch, rate), len(batch.lists.targets))
+                self.loss += (self._learn(batch, rate), len(batch.lists.targets))
         loss, entries = self.loss
         if not math.isfinite(loss):
             raise TrainingError(f"the loss is no longer a number; lower learning_rate (it is {settings.learning_rate})")
@@ -162,62 +171,52 @@ class SoftmaxTraining:
         self.began = arrays["began"]
         if self.done:
             _set_random_words(self.rng, self.began)
-            self.order = self.rng.permutation(self.task.source.records)
+            self.order = self.rng.permutation(self.task.source.count)
         _set_random_words(self.rng, arrays["random"])
         for name, part in self._parts().items():
             part.restore(part_of(arrays, name))
 
-    def _parts(self) -> dict[str, Vectors | AdamTable]:
+    def _parts(self) -> dict[str, Vectors | LearnedTable]:
         return {"keys": self.keys, "first": self.inputs[0], "second": self.inputs[1], "bias": self.bias}
 
-    def _batches(self, pieces: Iterator[RecordLists]) -> Iterator[SoftmaxBatch]:
-        """Batches with all that does not depend on what is learned."""
-        size = self.settings.batch
-        for lists in pieces:
-            for start in range(0, len(lists.indptr) - 1, size):
-                batch = lists.cut(start, min(start + size, len(lists.indptr) - 1))
-                weights = kernels.profile_weights(batch.counts, batch.places)
-                first, second = (self._side(batch, weights, side) for side in (0, 1))
-                yield SoftmaxBatch(batch, weights, (first, second))
+    def batch(self, lists: RecordLists) -> SoftmaxBatch:
+        """Some records with all that does not depend on what is learned."""
+        weights = kernels.profile_weights(lists.counts, lists.places)
+        sides = []
+        for side, inputs in enumerate(self.inputs):
+            numbers, by, records = kernels.side_entries(lists.numbers, weights, lists.places, side)
+            sides.append(Grouped(*kernels.group(numbers, inputs.room), records, by))
+        return SoftmaxBatch(lists, weights, (sides[0], sides[1]))
 
-    def _side(self, batch: RecordLists, weights: Floats, side: int) -> Grouped:
-        numbers, by, records = kernels.side_entries(batch.numbers, weights, batch.places, side)
-        return Grouped.of(numbers, records, by, self.inputs[side].room)
-
-    def _step(self, batch: SoftmaxBatch, rate: float) -> float:
+    def _learn(self, batch: SoftmaxBatch, rate: float) -> float:
         """Learn from a batch; answers its loss.
 
         Parts of its records give their profiles, losses and gradients by scores; then stretches of rows of every table
         add up their own gradients from these, in order, and move.
         """
         self.steps += 1
-        records, pool = len(batch.lists.indptr) - 1, len(self.task.popularity)
+        step = self._prepared(batch)
+        loss, gradient = self.gradient(step)
+        self._move(step, gradient, rate * min(1.0, self.steps / WARM_UP))
+        return loss
+
+    def _prepared(self, batch: SoftmaxBatch) -> SoftmaxStep:
+        records, pool = batch.records, len(self.task.popularity)
         drawn = np.arange(pool, dtype=np.int32) if self.full else self._draw()
         by_score = self._by_score(batch.lists, drawn)
-        share_rows(
-            self.threads,
-            [
-                work
-                for table, by in zip((self.keys, *self.inputs), (by_score, *batch.sides), strict=True)
-                for work in table.composing(by.rows)
-            ],
-        )
+        works = [self.keys.composing(by_score.rows)]
+        works += [table.composing(by.rows) for table, by in zip(self.inputs, batch.sides, strict=True)]
+        share_rows(self.threads, [work for each in works for work in each])
         offset, sample = self.bias.x[:, 0], self.keys.value
         if not self.full:
             sample, offset = sample[drawn], offset[drawn]
             offset -= np.log(self.settings.sample * self.chance[drawn]).astype(np.float32)
         if self.mass.shape[0] < records or self.mass.shape[1] != len(drawn):
             self.mass = np.empty((records, len(drawn)), np.float32)
-        x, dx, mass = *np.zeros((2, records, self.width), np.float32), self.mass[:records]
-        powers = np.exp(-self.theta[[1, 4], None] * self.log_share)
+        x, dx = np.zeros((2, records, self.width), np.float32)
+        strengths = Strengths(self.theta, self.log_share, np.exp(-self.theta[[1, 4], None] * self.log_share))
         turned = np.ascontiguousarray(sample.T)
-        step = SoftmaxStep(batch, by_score.coefficients, x, dx, mass, sample, turned, offset, powers)
-        tasks = [partial(self._part, h, step, *cut) for h, cut in enumerate(pairwise(_cuts(records)))]
-        result = np.sum(self.threads.run(tasks), axis=0)
-        dense = np.empty((len(drawn), self.width), np.float32), np.empty((len(drawn), 1), np.float32)
-        self.threads.run([partial(_dense_gradient, mass, x, *cut, *dense) for cut in pairwise(_cuts(len(drawn)))])
-        self._update(batch, by_score, x, dx, dense, result[1:], rate * min(1.0, self.steps / 30))
-        return float(result[0])
+        return SoftmaxStep(batch, by_score, strengths, x, dx, self.mass[:records], sample, turned, offset)
 
     def _by_score(self, lists: RecordLists, drawn: Ints) -> Grouped:
         """The gradient of keys: by scores of profiles' entries (filled in later), of targets, and of what was drawn."""
@@ -232,7 +231,7 @@ class SoftmaxTraining:
         coefficients = np.zeros(len(numbers), np.float32)
         coefficients[len(entries) : len(entries) + len(lists.targets)] = -1
         coefficients[len(entries) + len(lists.targets) :] = 1
-        return Grouped.of(numbers, sources, coefficients, self.keys.room)
+        return Grouped(*kernels.group(numbers, self.keys.room), sources, coefficients)
 
     def _draw(self) -> Ints:
         if self.task.among_second:
@@ -240,60 +239,63 @@ class SoftmaxTraining:
         places = self.rng.random(self.settings.sample)
         return np.searchsorted(self.cumulative, places, side="right").astype(np.int32)
 
+    def gradient(self, step: SoftmaxStep) -> tuple[float, SoftmaxGradient]:
+        """The loss of a step and its gradient; that by profiles and by scores of entries is in the step."""
+        cuts, columns = _cuts(len(step.x)), _cuts(len(step.sample))
+        parts = [partial(self._part, h, step, *cut) for h, cut in enumerate(pairwise(cuts))]
+        result = np.sum(self.threads.run(parts), axis=0)
+        keys, bias = np.empty((len(step.sample), self.width), np.float32), np.empty((len(step.sample), 1), np.float32)
+
+        def dense(first: int, end: int) -> None:
+            np.matmul(step.mass[:, first:end].T, step.x, out=keys[first:end])
+            bias[first:end, 0] = step.mass[:, first:end].sum(0)
+
+        self.threads.run([partial(dense, *cut) for cut in pairwise(columns)])
+        return float(result[0]), SoftmaxGradient(keys, bias, result[1:])
+
     def _part(self, h: int, step: SoftmaxStep, first: int, end: int) -> NDArray[np.float64]:
         """Profiles and gradients of some records; answers the loss and the gradient of theta."""
-        lists = step.batch.lists
-        indptr, targets, numbers, counts, places = lists.cut(first, end)
-        inside = slice(lists.places[2 * first], lists.places[2 * end])
+        whole, coefficients = step.batch.lists, step.by_score.coefficients
+        lists, inside = whole.cut(first, end), slice(whole.places[2 * first], whole.places[2 * end])
         x, dx, mass = (array[first:end] for array in (step.x, step.dx, step.mass))
         one, other = (inputs.value for inputs in self.inputs)
-        kernels.gather_profiles(numbers, step.batch.weights[inside], places, one, other, x)
+        kernels.gather_profiles(lists.numbers, step.batch.weights[inside], lists.places, one, other, x)
         np.matmul(x, step.turned, out=mass)
         mass += step.offset
         np.exp(np.minimum(mass, 60, out=mass), out=mass)
         result = np.zeros(7)
+        targets = coefficients[len(whole.numbers) :][whole.indptr[first] : whole.indptr[end]]
+        slopes = Slopes(mass, dx, coefficients[inside], targets, result[1:])
+        scores = ScoreParts(x, self.keys.value, self.bias.x[:, 0])
         if self.task.among_second:
-            own = step.coefficients[len(lists.numbers) + lists.indptr[first] : len(lists.numbers) + lists.indptr[end]]
-            result[0] = item_softmax_step(
-                indptr, targets, numbers, counts, places, x, self.keys.value, self.bias.x[:, 0], self.log_share,
-                step.powers, self.theta, dx, step.coefficients[inside], own, self.places_of[h], result[1:],
-            )  # fmt: skip
+            result[0] = kernels.item_softmax_step(lists, scores, step.strengths, slopes, self.places_of[h])
             return result
-        result[0] = kernels.softmax_step(
-            self.full, self.task.evidence, indptr, targets, numbers, counts, places, x, self.keys.value,
-            self.bias.x[:, 0], self.log_share, step.powers, self.theta, mass, dx, step.coefficients[inside],
-            self.places_of[h], result[1:],
-        )  # fmt: skip
+        ways = self.full, self.task.evidence
+        result[0] = kernels.softmax_step(*ways, lists, scores, step.strengths, slopes, self.places_of[h])
         dx += mass @ step.sample
         return result
 
-    def _update(
-        self,
-        batch: SoftmaxBatch,
-        by_score: Grouped,
-        x: Floats,
-        dx: Floats,
-        dense: tuple[Floats, Floats],
-        dtheta: NDArray[np.float64],
-        rate: float,
-    ) -> None:
-        scale, (dkeys, dbias), d = 1 / len(x), dense, self.inputs[0].value.shape[1]
-        penalty, adam = self.settings.penalty, (self.steps, scale)
-        ones = np.ones((len(x), 1), np.float32)
-        works = self.keys.stepping(by_score, x, 0, dkeys, rate, penalty, *adam)
-        works += self.bias.stepping(by_score, ones, 0, dbias, rate, 0.0, *adam)
-        for table, by, column in zip(self.inputs, batch.sides, (0, d), strict=True):
-            works += table.stepping(by, dx, column, NO_FAR, rate, penalty, *adam)
+    def _move(self, step: SoftmaxStep, gradient: SoftmaxGradient, rate: float) -> None:
+        """A step of Adam on all that is learned."""
+        settings, scale, (first, second) = self.settings, 1 / len(step.x), self.inputs
+        move = AdamMove(rate, settings.penalty, self.steps, scale)
+        ones, none, dx, sides = np.ones((len(step.x), 1), np.float32), step.dx[:0], step.dx, step.batch.sides
+        works = [
+            self.keys.own.stepping(step.by_score, step.x, 0, gradient.keys, move),
+            self.bias.stepping(step.by_score, ones, 0, gradient.bias, move._replace(penalty=0.0)),
+            first.own.stepping(sides[0], dx, 0, none, move),
+            second.own.stepping(sides[1], dx, first.value.shape[1], none, move),
+        ]
         share_rows(self.threads, works)
-        by_word: list[RowWork] = []
-        for table, by in zip((self.keys, *self.inputs), (by_score, *batch.sides), strict=True):
-            by_word += table.stepping_words(by, rate, self.settings.word_penalty, *adam)
-        share_rows(self.threads, by_word)
+        of_words: list[RowWork] = []
+        for table, by in zip((self.keys, *self.inputs), (step.by_score, *sides), strict=True):
+            of_words += table.stepping_words(by, move._replace(penalty=settings.word_penalty))
+        share_rows(self.threads, of_words)
         if self.task.evidence:
             m, v = self.theta_moments
-            gradient = dtheta * scale
-            m += 0.1 * (gradient - m)
-            v += 0.01 * (gradient * gradient - v)
+            slope = gradient.theta * scale
+            m += 0.1 * (slope - m)
+            v += 0.01 * (slope * slope - v)
             bounded = np.sqrt(v / (1 - 0.99**self.steps)) + 1e-8
             self.theta -= 5 * rate * (m / (1 - 0.9**self.steps)) / bounded
 
@@ -302,12 +304,6 @@ def _cuts(count: int) -> list[int]:
     """Where a fixed number of parts start, and the end: products of matrices depend on how they are cut."""
     parts = min(max(LEAST_PARTS, count // PART), MOST_PARTS)
     return [count * part // parts for part in range(parts + 1)]
-
-
-def _dense_gradient(mass: Floats, x: Floats, first: int, end: int, dkeys: Floats, dbias: Floats) -> None:
-    """The gradient of some of the keys by the scores that all records have for them."""
-    np.matmul(mass[:, first:end].T, x, out=dkeys[first:end])
-    dbias[first:end, 0] = mass[:, first:end].sum(0)
 
 
 def _ahead(batches: Iterator[SoftmaxBatch]) -> Iterator[SoftmaxBatch]:

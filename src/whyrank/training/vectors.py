@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +13,16 @@ from numpy.typing import NDArray
 from whyrank.data.csr import CSR
 from whyrank.simd import LANES
 from whyrank.thread_pool import ThreadPool
-from whyrank.training import _profile as kernels
+from whyrank.training import _softmax as kernels
+from whyrank.training._softmax import AdamMove, AdamTable, Grouped, WordRows
 from whyrank.training.checkpoint import Arrays, set_arrays
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
 # How much work stands before each of some rows (or columns) and in all, and what does it for first..last of them.
-RowWork = tuple[Longs, Callable[[int, int], object]]
+RowWork = tuple[NDArray[np.int64], Callable[[int, int], object]]
 
 CACHE_LINE = 16  # of float32
-NO_FAR = np.empty((0, 0), np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,63 +32,60 @@ class EntryWords:
     rows: CSR
     count: int
 
-    @property
-    def weights(self) -> Floats:
+    def weighted(self) -> WordRows:
         sizes = self.rows.sizes()
-        return np.repeat(1 / np.sqrt(np.maximum(sizes, 1)), sizes).astype(np.float32)
+        weights = np.repeat(1 / np.sqrt(np.maximum(sizes, 1)), sizes).astype(np.float32)
+        return WordRows(self.rows.indptr, self.rows.indices, weights)
 
 
-class Grouped(NamedTuple):
-    """A sparse gradient: the rows that it touches, and for each the list of what is added up.
+class LearnedTable:
+    """Numbers to learn, by Adam on touched rows."""
 
-    Entry j of a list adds coefficients[order[j]] times the row sources[order[j]] of some matrix.
-    """
+    def __init__(self, start: Floats) -> None:
+        self.x, self.m, self.v = (_zeros(*start.shape) for _ in range(3))
+        self.x[:] = start
+        self.totals = _zeros(0, start.shape[1])
 
-    rows: Ints
-    indptr: Longs
-    order: Ints
-    sources: Ints
-    coefficients: Floats
+    def stepping(self, by: Grouped, near: Floats, column: int, far: Floats, move: AdamMove) -> RowWork:
+        """A step on the rows of a gradient, which comes from the columns of one matrix and from another."""
+        if len(self.totals) < len(by.rows):
+            self.totals = _zeros(min(2 * len(by.rows), len(self.x)), self.x.shape[1])
+        return by.indptr, partial(kernels.step_rows, by, near, column, far, self.arrays(), move)
 
-    @classmethod
-    def of(cls, numbers: Ints, sources: Ints, coefficients: Floats, room: Ints) -> Grouped:
-        return cls(*kernels.group(numbers, room), sources, coefficients)
+    def arrays(self) -> AdamTable:
+        return AdamTable(self.x, self.m, self.v, self.totals)
+
+    def state(self) -> Arrays:
+        return {"x": self.x, "m": self.m, "v": self.v}
+
+    def restore(self, arrays: Arrays) -> None:
+        set_arrays(self.state(), arrays)
 
 
 class Vectors:
-    """A table of vectors, an entry's being its own plus those of its words, under Adam on touched rows."""
+    """A table of vectors, an entry's being its own plus those of its words."""
 
     def __init__(self, rows: int, width: int, words: EntryWords | None, rng: np.random.Generator) -> None:
-        self.own, self.room, self.word = AdamTable(_start(rng, rows, width)), np.zeros(rows, np.int32), None
+        self.own, self.room, self.word = LearnedTable(_start(rng, rows, width)), np.zeros(rows, np.int32), None
         self.value = self.own.x
         if words is not None:
-            self.word, self.word_grads = AdamTable(_start(rng, words.count, width)), _zeros(words.count, width)
-            self.value = _zeros(rows, width)
-            self.words = (words.rows.indptr, words.rows.indices, words.weights)
+            self.word, self.word_grads = LearnedTable(_start(rng, words.count, width)), _zeros(words.count, width)
+            self.value, self.words = _zeros(rows, width), words.weighted()
 
     def composing(self, rows: Ints) -> list[RowWork]:
         """Make the vectors of some rows anew from their words."""
         if self.word is None:
             return []
-        work = partial(kernels.compose, rows, self.own.x, *self.words, self.word.x, self.value)
+        work = partial(kernels.compose, rows, self.own.x, self.words, self.word.x, self.value)
         return [(np.arange(len(rows) + 1), work)]
 
-    def stepping(
-        self, by: Grouped, near: Floats, column: int, far: Floats, rate: float, penalty: float, step: int, scale: float
-    ) -> list[RowWork]:
-        """A step of Adam on touched rows."""
-        return self.own.stepping(by, near, column, far, rate, penalty, step, scale)
-
-    def stepping_words(self, by: Grouped, rate: float, penalty: float, step: int, scale: float) -> list[RowWork]:
-        """A step of Adam on the words of touched rows, after those."""
+    def stepping_words(self, by: Grouped, move: AdamMove) -> list[RowWork]:
+        """A step on the words of the rows that `own` has just moved."""
         if self.word is None:
             return []
-        word = self.word
-        work = partial(
-            kernels.step_words, by.rows, self.own.totals, *self.words, self.word_grads, word.x, word.m, word.v,
-            rate, penalty, step, scale,
-        )  # fmt: skip
-        return [(np.arange(-(-word.x.shape[1] // LANES) + 1), work)]
+        table = self.word.arrays()
+        work = partial(kernels.step_words, by.rows, self.own.totals, self.words, self.word_grads, table, move)
+        return [(np.arange(-(-table.x.shape[1] // LANES) + 1), work)]
 
     def snapshot(self) -> Floats:
         everything = np.arange(len(self.value), dtype=np.int32)
@@ -101,32 +96,6 @@ class Vectors:
     def state(self) -> Arrays:
         own = {f"own.{name}": array for name, array in self.own.state().items()}
         return own | ({} if self.word is None else {f"word.{k}": array for k, array in self.word.state().items()})
-
-    def restore(self, arrays: Arrays) -> None:
-        set_arrays(self.state(), arrays)
-
-
-class AdamTable:
-    """Numbers to learn with the moments of their gradients; `totals` are the last gradients of touched rows."""
-
-    def __init__(self, start: Floats) -> None:
-        self.x, self.m, self.v = (_zeros(*start.shape) for _ in range(3))
-        self.x[:] = start
-        self.totals = _zeros(0, start.shape[1])
-
-    def stepping(
-        self, by: Grouped, near: Floats, column: int, far: Floats, rate: float, penalty: float, step: int, scale: float
-    ) -> list[RowWork]:
-        if len(self.totals) < len(by.rows):
-            self.totals = _zeros(min(2 * len(by.rows), len(self.x)), self.x.shape[1])
-        work = partial(
-            kernels.step_rows, by.rows, by.indptr, by.order, by.sources, by.coefficients, near, column,
-            far if far.size else near, self.totals, self.x, self.m, self.v, rate, penalty, step, scale,
-        )  # fmt: skip
-        return [(by.indptr, work)]
-
-    def state(self) -> Arrays:
-        return {"x": self.x, "m": self.m, "v": self.v}
 
     def restore(self, arrays: Arrays) -> None:
         set_arrays(self.state(), arrays)
