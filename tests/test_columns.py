@@ -25,10 +25,9 @@ from whyrank.explain.options import Options
 from whyrank.explain.reasons import reasons
 from whyrank.explain.result import explain
 from whyrank.index import _columns as columns
-from whyrank.index.form import Bonus, Candidates, bonus_of
+from whyrank.index.form import Bonus, Candidates
 from whyrank.index.search import Search
 from whyrank.models import POP, Model, base
-from whyrank.models._evidence import Strength, evidence_at, evidence_of_sides, merged_evidence
 from whyrank.service import reason_documents
 from whyrank.service.reason_documents import ReasonDocuments
 
@@ -131,28 +130,6 @@ def test_texts_in_memory_are_bounded(model: Model, monkeypatch: pytest.MonkeyPat
     expected = ReasonDocuments(model.catalog_, None).lists(found)
     assert [bytes(each) for each in documents.lists(found)] == [bytes(each) for each in expected]
     assert sum(len(key) + sum(map(len, pieces)) for key, pieces in documents._known.items()) < 3000
-
-
-def test_the_sides_of_evidence_are_evidence_without_the_other_side(model: Model) -> None:
-    catalog, rng = model.catalog_, np.random.default_rng(0)
-    users, items = rng.integers(-1, 40, 30).astype(np.int32), rng.integers(-1, 40, 30).astype(np.int32)
-    strengths = (*Strength(rng.random(len(catalog.explanations)), 0.5, 1.0, 0.3), *Strength(catalog.popularity * 0.1))
-    given_ = (*catalog.user_explanations, *catalog.item_explanations, *strengths)
-    nobody = np.full(30, -1, np.int32)
-    for logs in (True, False):
-        sides = evidence_of_sides(users, items, *given_, logs)
-        expected = merged_evidence(users, nobody, *given_, logs) + merged_evidence(nobody, items, *given_, logs)
-        for found, wanted in zip(sides, expected, strict=True):
-            np.testing.assert_array_equal(found, wanted)
-        row, explanations = (
-            np.repeat(np.arange(30), 20),
-            rng.integers(0, len(catalog.explanations), 600).astype(np.int32),
-        )
-        parts = np.empty((2, 600), np.float32)
-        evidence_at(users, items, row, explanations, *given_, logs, parts)
-        for part, side in zip(parts, (Bonus(*sides[:3]), Bonus(*sides[3:])), strict=True):
-            np.testing.assert_array_equal(part, bonus_of(side, row, explanations))
-        assert parts.any()
 
 
 @pytest.mark.parametrize("options", [Options(), Options.plain(), Options(explore=1.0, draw=3)])

@@ -14,7 +14,9 @@ import pytest
 
 from whyrank import COUNTS, SHARE, USERPOP, Model, Profile, ProfileJ, Split, Triplets, compare, evaluate
 from whyrank.errors import ArtifactError
+from whyrank.index.form import Bonus, bonus_of
 from whyrank.lab.simulate import simulate
+from whyrank.models._evidence import SideMentions, Strength, evidence_at, evidence_of_rows, merged
 from whyrank.models.counts import MANY, held_out
 from whyrank.models.profile_mixture import best_counts, counts_alone, mixture
 from whyrank.training import Epoch, Monitor, Run, Storage
@@ -171,6 +173,32 @@ def test_pairs_that_share_users_and_items_are_scored_with_the_bits_of_each_alone
         row = slice(bonus.indptr[at], bonus.indptr[at + 1])
         np.testing.assert_array_equal(bonus.explanations[row], one.explanations)
         np.testing.assert_array_equal(bonus.values[row], one.values)
+
+
+@pytest.mark.parametrize("logs", [True, False])
+def test_evidence_is_that_of_both_sides_entry_by_entry(split: Split, logs: bool) -> None:
+    catalog, rng = COUNTS().fit(split).catalog_, np.random.default_rng(0)
+    users, items = rng.integers(-1, 40, 30).astype(np.int32), rng.integers(-1, 40, 30).astype(np.int32)
+    pool, everyone = len(catalog.explanations), np.arange(30)
+    user = SideMentions(catalog.user_explanations, Strength(rng.random(pool), 0.5, 1.0, 0.3), logs)
+    item = SideMentions(catalog.item_explanations, Strength(catalog.popularity * 0.1), logs)
+    row, explanations = np.repeat(everyone, pool), np.tile(np.arange(pool, dtype=np.int32), 30)
+    sums = np.zeros((30, pool))
+    for rows, side in ((users, user), (items, item)):
+        expected, (scales, weight, shift, activity) = np.zeros((30, pool)), side.strength
+        for place, number in enumerate(rows):
+            if number >= 0:
+                inside = slice(*side.relation.indptr[number : number + 2])
+                counts, said = side.relation.counts[inside], side.relation.indices[inside]
+                expected[place, said] = counts * scales[said] * weight / (shift + counts.sum()) ** activity
+        expected = np.log1p(expected) if logs else expected
+        np.testing.assert_allclose(evidence_at(rows, row, explanations, side), expected.ravel(), rtol=1e-5)
+        ends, said, values = evidence_of_rows(rows, side)
+        np.testing.assert_allclose(bonus_of(Bonus(ends, said, values), row, explanations), expected.ravel(), rtol=1e-5)
+        sums += expected
+    assert sums.any()
+    both = Bonus(*merged(evidence_of_rows(users, user), everyone, evidence_of_rows(items, item), everyone))
+    np.testing.assert_allclose(bonus_of(both, row, explanations), sums.ravel(), rtol=1e-5)
 
 
 # -- stopped, interrupted, resumed ------------------------------------------------------------------------------------

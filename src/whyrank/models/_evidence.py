@@ -9,176 +9,73 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.compile import inlined, kernel
+from whyrank.data.csr import CSR
 from whyrank.index._lookup import place_of
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+RowEvidence = tuple[Longs, Ints, Doubles]  # where each row starts, its explanations, what they add
 
 
 class Strength(NamedTuple):
     """What n of N mentions add: n x of_explanation[e] x weight / (shift + N)^activity."""
 
-    of_explanation: NDArray[np.float64]
+    of_explanation: Doubles
     weight: float = 1.0
     shift: float = 0.0
     activity: float = 0.0
 
 
+class SideMentions(NamedTuple):
+    """Who or what has which explanations how often, and how much a mention adds; with `logs`, log(1 + amount)."""
+
+    relation: CSR
+    strength: Strength
+    logs: bool
+
+
 @inlined
-def _row_scale(row: int, indptr: NDArray[np.int64], counts: NDArray[np.int32], strength: Strength) -> float:
-    total = strength.shift
+def _row_scale(row: int, mentions: SideMentions) -> float:
+    indptr, _, counts = mentions.relation
+    total = mentions.strength.shift
     for at in range(indptr[row], indptr[row + 1]):
         total += counts[at]
-    return strength.weight * total**-strength.activity
+    return mentions.strength.weight * total**-mentions.strength.activity
 
 
 @inlined
-def _amount(count: int, scale: float, row_scale: float, logs: bool) -> float:
-    value = count * scale * row_scale
-    return math.log1p(value) if logs else value
+def _amount(place: int, row_scale: float, mentions: SideMentions) -> float:
+    """What the entry at a place of the relation adds."""
+    relation = mentions.relation
+    value = relation.counts[place] * mentions.strength.of_explanation[relation.indices[place]] * row_scale
+    return math.log1p(value) if mentions.logs else value
 
 
 @kernel
-def evidence_of_sides(
-    users: NDArray[np.int32],
-    items: NDArray[np.int32],
-    user_indptr: NDArray[np.int64],
-    user_indices: NDArray[np.int32],
-    user_counts: NDArray[np.int32],
-    item_indptr: NDArray[np.int64],
-    item_indices: NDArray[np.int32],
-    item_counts: NDArray[np.int32],
-    scale_of_user: NDArray[np.float64],
-    user_weight: float,
-    user_shift: float,
-    user_activity: float,
-    scale_of_item: NDArray[np.float64],
-    item_weight: float,
-    item_shift: float,
-    item_activity: float,
-    logs: bool,
-) -> tuple[
-    NDArray[np.int64], NDArray[np.int32], NDArray[np.float32], NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]
-]:
-    """As `merged_evidence`, but apart: the sparse matrix of what the users' mentions add, then that of the items'."""
-    of_user = Strength(scale_of_user, user_weight, user_shift, user_activity)
-    of_item = Strength(scale_of_item, item_weight, item_shift, item_activity)
-    a, mine, user_values = _evidence_of_rows(users, user_indptr, user_indices, user_counts, of_user, logs)
-    b, theirs, item_values = _evidence_of_rows(items, item_indptr, item_indices, item_counts, of_item, logs)
-    return a, mine, user_values.astype(np.float32), b, theirs, item_values.astype(np.float32)
-
-
-@kernel
-def _evidence_of_rows(
-    rows: NDArray[np.int32],
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    counts: NDArray[np.int32],
-    strength: Strength,
-    logs: bool,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+def evidence_of_rows(rows: Ints, mentions: SideMentions) -> RowEvidence:
     """What the mentions of each row (-1: none) add."""
+    indptr = mentions.relation.indptr
     ends = np.zeros(len(rows) + 1, np.int64)
     for at in range(len(rows)):
         ends[at + 1] = ends[at] + (indptr[rows[at] + 1] - indptr[rows[at]] if rows[at] >= 0 else 0)
     explanations, values = np.empty(ends[-1], np.int32), np.empty(ends[-1])
     for at in range(len(rows)):
         if ends[at] < ends[at + 1]:
-            first, scale = indptr[rows[at]], _row_scale(rows[at], indptr, counts, strength)
+            first, scale = indptr[rows[at]], _row_scale(rows[at], mentions)
             for place in range(ends[at + 1] - ends[at]):
-                e = indices[first + place]
-                explanations[ends[at] + place] = e
-                values[ends[at] + place] = _amount(counts[first + place], strength.of_explanation[e], scale, logs)
+                explanations[ends[at] + place] = mentions.relation.indices[first + place]
+                values[ends[at] + place] = _amount(first + place, scale, mentions)
     return ends, explanations, values
 
 
 @kernel
-def merged_evidence(
-    users: NDArray[np.int32],
-    items: NDArray[np.int32],
-    user_indptr: NDArray[np.int64],
-    user_indices: NDArray[np.int32],
-    user_counts: NDArray[np.int32],
-    item_indptr: NDArray[np.int64],
-    item_indices: NDArray[np.int32],
-    item_counts: NDArray[np.int32],
-    scale_of_user: NDArray[np.float64],
-    user_weight: float,
-    user_shift: float,
-    user_activity: float,
-    scale_of_item: NDArray[np.float64],
-    item_weight: float,
-    item_shift: float,
-    item_activity: float,
-    logs: bool,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-    """Per pair, over E_u and E_i: what the user's mentions add plus what the item's do; with `logs`, log(1 + each).
+def merged(of_users: RowEvidence, user_of: Longs, of_items: RowEvidence, item_of: Longs) -> tuple[Longs, Ints, Doubles]:
+    """A sparse matrix with a line for each pair, explanations rising: what its user's and its item's mentions add.
 
-    Answers a sparse matrix with one line per pair, explanations rising; -1 for a user or an item adds nothing.
-    Strengths come field by field: numba takes longer to recognize a named tuple than to do all this for one pair.
+    Pair k has rows user_of[k] and item_of[k] of the two: what a user or an item adds is made once for all their pairs.
     """
-    of_user = Strength(scale_of_user, user_weight, user_shift, user_activity)
-    of_item = Strength(scale_of_item, item_weight, item_shift, item_activity)
-    indptr = np.zeros(len(users) + 1, np.int64)
-    for at in range(len(users)):
-        u, i = users[at], items[at]
-        room = user_indptr[u + 1] - user_indptr[u] if u >= 0 else 0
-        room += item_indptr[i + 1] - item_indptr[i] if i >= 0 else 0
-        indptr[at + 1] = indptr[at] + room
-    explanations = np.empty(indptr[-1], np.int32)
-    values = np.empty(indptr[-1], np.float32)
-    used = 0
-    for at in range(len(users)):
-        u, i = users[at], items[at]
-        a, a_end = (user_indptr[u], user_indptr[u + 1]) if u >= 0 else (np.int64(0), np.int64(0))
-        b, b_end = (item_indptr[i], item_indptr[i + 1]) if i >= 0 else (np.int64(0), np.int64(0))
-        user_scale = _row_scale(u, user_indptr, user_counts, of_user) if a < a_end else 0.0
-        item_scale = _row_scale(i, item_indptr, item_counts, of_item) if b < b_end else 0.0
-        while a < a_end or b < b_end:
-            mine = user_indices[a] if a < a_end else np.int32(2**31 - 1)
-            theirs = item_indices[b] if b < b_end else np.int32(2**31 - 1)
-            e = min(mine, theirs)
-            value = 0.0
-            if mine == e:
-                value += _amount(user_counts[a], of_user.of_explanation[e], user_scale, logs)
-                a += 1
-            if theirs == e:
-                value += _amount(item_counts[b], of_item.of_explanation[e], item_scale, logs)
-                b += 1
-            explanations[used] = e
-            values[used] = value
-            used += 1
-        indptr[at + 1] = used
-    return indptr, explanations[:used], values[:used]
-
-
-@kernel
-def shared_evidence(
-    users: NDArray[np.int32],
-    user_of: NDArray[np.int64],
-    items: NDArray[np.int32],
-    item_of: NDArray[np.int64],
-    user_indptr: NDArray[np.int64],
-    user_indices: NDArray[np.int32],
-    user_counts: NDArray[np.int32],
-    item_indptr: NDArray[np.int64],
-    item_indices: NDArray[np.int32],
-    item_counts: NDArray[np.int32],
-    scale_of_user: NDArray[np.float64],
-    user_weight: float,
-    user_shift: float,
-    user_activity: float,
-    scale_of_item: NDArray[np.float64],
-    item_weight: float,
-    item_shift: float,
-    item_activity: float,
-    logs: bool,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-    """`merged_evidence` of pairs that share users and items: pair k has users[user_of[k]] and items[item_of[k]].
-
-    What a user's and an item's mentions add is made once for all pairs, with the same bits.
-    """
-    of_user = Strength(scale_of_user, user_weight, user_shift, user_activity)
-    of_item = Strength(scale_of_item, item_weight, item_shift, item_activity)
-    user_ends, mine, of_mine = _evidence_of_rows(users, user_indptr, user_indices, user_counts, of_user, logs)
-    item_ends, theirs, of_theirs = _evidence_of_rows(items, item_indptr, item_indices, item_counts, of_item, logs)
+    (user_ends, mine, of_mine), (item_ends, theirs, of_theirs) = of_users, of_items
     room = 0
     for at in range(len(user_of)):
         u, i = user_of[at], item_of[at]
@@ -204,42 +101,17 @@ def shared_evidence(
 
 
 @kernel
-def evidence_at(
-    users: NDArray[np.int32],
-    items: NDArray[np.int32],
-    row: NDArray[np.int64],
-    explanations: NDArray[np.int32],
-    user_indptr: NDArray[np.int64],
-    user_indices: NDArray[np.int32],
-    user_counts: NDArray[np.int32],
-    item_indptr: NDArray[np.int64],
-    item_indices: NDArray[np.int32],
-    item_counts: NDArray[np.int32],
-    scale_of_user: NDArray[np.float64],
-    user_weight: float,
-    user_shift: float,
-    user_activity: float,
-    scale_of_item: NDArray[np.float64],
-    item_weight: float,
-    item_shift: float,
-    item_activity: float,
-    logs: bool,
-    parts: NDArray[np.float32],
-) -> None:
-    """What the user's mentions (parts[0]) and the item's (parts[1]) add to explanations of pairs (`row`: which)."""
-    of_user = Strength(scale_of_user, user_weight, user_shift, user_activity)
-    of_item = Strength(scale_of_item, item_weight, item_shift, item_activity)
-    before, user_scale, item_scale = -1, 0.0, 0.0
-    for at in range(len(row)):
-        u, i, e = users[row[at]], items[row[at]], explanations[at]
-        if row[at] != before:
-            before = row[at]
-            user_scale = _row_scale(u, user_indptr, user_counts, of_user) if u >= 0 else 0.0
-            item_scale = _row_scale(i, item_indptr, item_counts, of_item) if i >= 0 else 0.0
-        parts[0, at], parts[1, at] = 0.0, 0.0
-        mine = place_of(user_indptr, user_indices, u, e) if u >= 0 else -1
-        theirs = place_of(item_indptr, item_indices, i, e) if i >= 0 else -1
-        if mine >= 0:
-            parts[0, at] = _amount(user_counts[mine], of_user.of_explanation[e], user_scale, logs)
-        if theirs >= 0:
-            parts[1, at] = _amount(item_counts[theirs], of_item.of_explanation[e], item_scale, logs)
+def evidence_at(rows: Ints, pair: Longs, explanations: Ints, mentions: SideMentions) -> NDArray[np.float32]:
+    """What the mentions of rows add to some explanations; `pair` says to which row each belongs, -1 is no row."""
+    values, before, scale = np.zeros(len(pair), np.float32), -1, 0.0
+    indptr, indices, _ = mentions.relation
+    for at in range(len(pair)):
+        row = rows[pair[at]]
+        if row < 0:
+            continue
+        if pair[at] != before:
+            before, scale = pair[at], _row_scale(row, mentions)
+        place = place_of(indptr, indices, row, explanations[at])
+        if place >= 0:
+            values[at] = _amount(place, scale, mentions)
+    return values

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.explain.options import Options
 from whyrank.explain.rank import PLAIN, rank
 from whyrank.index.form import Block, Bonus, Floats, Numbers, Rows
-from whyrank.models._evidence import Strength, evidence_at, evidence_of_sides, merged_evidence, shared_evidence
+from whyrank.models._evidence import SideMentions, Strength, evidence_at, evidence_of_rows, merged
 from whyrank.models.base import Model, Shape
 from whyrank.models.parameters import parameter
 from whyrank.training import Run
@@ -79,7 +79,9 @@ def best_worth_weight(parts: Sequence[tuple[Model, Triplets]]) -> float:
 
 
 def shared(rows: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
-    """Each row once, and the place of every pair's row among them."""
+    """The rows whose part is made, and the place of every pair's row among them: of many pairs, each row once."""
+    if len(rows) < MANY:
+        return rows, np.arange(len(rows))
     some, places = np.unique(rows, return_inverse=True)
     return some, places.astype(np.int64, copy=False)
 
@@ -94,26 +96,28 @@ class EvidenceModel(Model):
         raise NotImplementedError
 
     def bonus(self, users: Numbers, items: Numbers, n: int, mu: float | None = None) -> Bonus:
-        if len(users) < MANY:
-            return Bonus(*merged_evidence(users, items, *self._relations(mu)))
-        return Bonus(*shared_evidence(*shared(users), *shared(items), *self._relations(mu)))
+        (some, user_of), (others, item_of) = shared(users), shared(items)
+        user, item = self._mentions(mu)
+        return Bonus(*merged(evidence_of_rows(some, user), user_of, evidence_of_rows(others, item), item_of))
 
     def bonus_parts(self, users: Numbers, items: Numbers, mu: float | None = None) -> dict[str, Bonus]:
-        sides = evidence_of_sides(users, items, *self._relations(mu))
-        return {"user": Bonus(*sides[:3]), "item": Bonus(*sides[3:])}
+        return {
+            name: Bonus(ends, explanations, values.astype(np.float32))
+            for name, rows, mentions in zip(("user", "item"), (users, items), self._mentions(mu), strict=True)
+            for ends, explanations, values in [evidence_of_rows(rows, mentions)]
+        }
 
     def bonus_at(
         self, users: Numbers, items: Numbers, row: Rows, explanations: Numbers, mu: float | None = None
     ) -> dict[str, Floats]:
-        parts = np.empty((2, len(row)), np.float32)
-        given: tuple[Any, ...] = (users, items, row, explanations, *self._relations(mu), parts)
-        evidence_at(*given)
-        return {"user": parts[0], "item": parts[1]}
+        user, item = self._mentions(mu)
+        of_user, of_item = evidence_at(users, row, explanations, user), evidence_at(items, row, explanations, item)
+        return {"user": of_user, "item": of_item}
 
-    def _relations(self, mu: float | None) -> tuple[Any, ...]:
-        """What kernels look at for a bonus."""
+    def _mentions(self, mu: float | None) -> tuple[SideMentions, SideMentions]:
         of_user, of_item = self.strengths(mu)
-        return *self.catalog_.user_explanations, *self.catalog_.item_explanations, *of_user, *of_item, self.logs
+        said, about = self.catalog_.user_explanations, self.catalog_.item_explanations
+        return SideMentions(said, of_user, self.logs), SideMentions(about, of_item, self.logs)
 
 
 @dataclass(kw_only=True, eq=False)
