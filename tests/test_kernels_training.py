@@ -20,7 +20,7 @@ from whyrank.thread_pool import ThreadPool
 from whyrank.training import FactorSettings, Storage
 from whyrank.training._negatives import Known, draw_negatives
 from whyrank.training._negatives import known_of as known_of_arrays
-from whyrank.training._pairwise import Rates, pairwise_task
+from whyrank.training._pairwise import BlockPositives, Rates, pairwise_task
 from whyrank.training._shards import rows_of_groups, shard_numbers, sort_into_blocks
 from whyrank.training._start import draw_one_per_run
 from whyrank.training._vectors import sigmoid_of_minus
@@ -107,7 +107,7 @@ def test_every_entry_lands_in_the_block_of_its_columns_in_order(three_way: bool,
     active = rng.random(entries) < 0.7 if some else ALL
     given = (row, column, first, other if three_way else other[:0], second if three_way else second[:0], shards)
     blocks = shards * shards if three_way else shards
-    offsets, rows, places = sort_into_blocks(*given, active, blocks, three_way)
+    offsets, rows, places = sort_into_blocks(*given, active)
     number = first[column].astype(int) * shards + second[other] if three_way else first[column].astype(int)
     for block in range(blocks):
         expected = [e for e in range(entries) if number[e] == block and (not some or active[e])]
@@ -147,8 +147,8 @@ def test_a_block_task_makes_the_updates_of_algorithm_1_in_its_two_streams() -> N
     rate, reg = 0.1, 0.02
     decay = np.float32(1 - rate * reg)
     updates, trouble = pairwise_task(
-        storage.whole("user"), storage.whole("by_user"), rows, columns, pool, pool, known, storage.masks(True),
-        storage.blocks, Rates(np.float32(rate), decay, decay, decay, decay), key,
+        storage.whole("user"), storage.whole("by_user"), BlockPositives(rows, columns, pool), known,
+        storage.layout(True), Rates(np.float32(rate), decay, decay, decay, decay), key,
     )  # fmt: skip
     half = (len(rows) + 1) // 2
     for k in [k for pair in zip(range(half), range(half, 2 * half), strict=True) for k in pair if k < len(rows)]:

@@ -13,6 +13,7 @@ import pytest
 
 from oracles import planted
 from whyrank.data.csr import CSR
+from whyrank.data.triplets import Triplets
 from whyrank.errors import ArtifactError, ParameterError, TrainingError
 from whyrank.lab.simulate import simulate
 from whyrank.models import BPER, BPERPlus, Model, Profile
@@ -288,14 +289,14 @@ def test_a_learning_rate_that_is_too_high_is_named(solver: str) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"learning_rate": 0.0}, {"learning_rate": float("nan")}, {"regularization": -1.0}, {"regularization": 50.0},
-        {"epochs": -1}, {"shards": 0}, {"solver": "magic"}, {"schedule": "none"},
-        {"factor_range": -1.0}, {"epoch_unit": "pages"},
+        {"learning_rate": 0.0}, {"learning_rate": float("nan")}, {"learning_rate": float("inf")},
+        {"regularization": -1.0}, {"regularization": 200.0}, {"epochs": 0}, {"shards": 0}, {"solver": "magic"},
+        {"schedule": "none"}, {"factor_range": -1.0}, {"epoch_unit": "pages"},
     ],
 )  # fmt: skip
-def test_settings_that_make_no_sense_are_refused_by_name(changes: dict[str, object]) -> None:
+def test_settings_that_make_no_sense_are_refused_by_name(data: Triplets, changes: dict[str, object]) -> None:
     with pytest.raises(ParameterError, match=next(iter(changes))):
-        quick(**changes)
+        BPER(**changes).fit(data)
 
 
 def test_numbers_beyond_a_table_are_refused_before_anything_is_written_there() -> None:

@@ -70,7 +70,9 @@ def evidence_of_rows(rows: Ints, mentions: SideMentions) -> RowEvidence:
 
 
 @kernel
-def merged(of_users: RowEvidence, user_of: Longs, of_items: RowEvidence, item_of: Longs) -> tuple[Longs, Ints, Doubles]:
+def merged(
+    of_users: RowEvidence, user_of: Longs, of_items: RowEvidence, item_of: Longs
+) -> tuple[Longs, Ints, NDArray[np.float32]]:
     """A sparse matrix with a line for each pair, explanations rising: what its user's and its item's mentions add.
 
     Pair k has rows user_of[k] and item_of[k] of the two: what a user or an item adds is made once for all their pairs.

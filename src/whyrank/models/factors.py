@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
@@ -81,17 +81,10 @@ class FactorModel(Model):
                 setattr(self, f"{bias}_", learned.bias(table).copy())
 
     def settings(self) -> FactorSettings:
-        return FactorSettings(
-            learning_rate=self.learning_rate,
-            regularization=self.regularization,
-            epochs=self.epochs,
-            seed=self.seed,
-            solver=self.solver,
-            epoch_unit=self.epoch_unit,
-            schedule=self.schedule,
-            factor_range=self.factor_range,
-            shards=self.shards,
-        )
+        """How the tables are trained: parameters of the same names."""
+        if self.learning_rate * self.regularization >= 1:
+            raise ParameterError(f"regularization is {self.regularization!r}; use less than 1 / learning_rate")
+        return FactorSettings(**{each.name: getattr(self, each.name) for each in fields(FactorSettings)})
 
     def partial_fit(self, new: Triplets, epochs: int = 50, run: Run | None = None) -> Self:
         """Go on learning from further triplets, which may hold new users, items and explanations.

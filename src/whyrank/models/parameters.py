@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -81,8 +82,8 @@ def _problem(value: object, kind: object, bounds: Mapping[str, Any]) -> str | No
     if bounds.get("one_of") is not None and value not in bounds["one_of"]:
         return f"use one of {', '.join(map(repr, bounds['one_of']))}"
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if value != value:
-            return "use a number"
+        if not math.isfinite(value):
+            return "use a finite number"
         if bounds.get("at_least") is not None and value < bounds["at_least"]:
             return f"use at least {bounds['at_least']}"
         if bounds.get("above") is not None and value <= bounds["above"]:

@@ -3,10 +3,10 @@
 from whyrank.training.factors import train
 from whyrank.training.fold_in import fold_in
 from whyrank.training.monitor import Epoch, History, Monitor
-from whyrank.training.passes import PairwisePass, Pass, Table, TriplePass
+from whyrank.training.passes import PairwisePass, Pass, TriplePass
 from whyrank.training.run import Run
 from whyrank.training.settings import FactorSettings
-from whyrank.training.storage import Storage, grow
+from whyrank.training.storage import Storage, Table, grow
 
 __all__ = [
     "Epoch",

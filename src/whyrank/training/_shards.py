@@ -42,14 +42,16 @@ def shard_numbers(groups: NDArray[np.int32], size: int, rows: int, shards: int) 
 @kernel
 def sort_into_blocks(
     rows: Ints, columns: Ints, column_shards: Bytes, others: Ints, other_shards: Bytes, shards: int,
-    active: NDArray[np.bool_], blocks: int, three_way: bool,
+    active: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], Ints, Ints]:  # fmt: skip
     """Where each block of a row shard's entries starts, and the row and the column of its entries in order.
 
     A block is the shard of the column, in three-way passes with that of the other column; those get the numbers of
-    entries in place of columns. An empty `active` means that all entries take part.
+    entries in place of columns. Without `other_shards` a pass is two-way; an empty `active` means that all take part.
     """
-    numbers, counts = np.empty(len(rows), np.int32), np.zeros(blocks + 1, np.int64)
+    three_way = len(other_shards) > 0
+    counts = np.zeros((shards * shards if three_way else shards) + 1, np.int64)
+    numbers = np.empty(len(rows), np.int32)
     for entry in range(len(rows)):
         numbers[entry] = -1
         if len(active) == 0 or active[entry]:

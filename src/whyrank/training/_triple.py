@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from whyrank.compile import kernel
 from whyrank.rng import draw
 from whyrank.training._negatives import NONE, NOWHERE, Known, draw_negative
-from whyrank.training._pairwise import AHEAD, LIMIT
+from whyrank.training._pairwise import AHEAD, LIMIT, BlockPositives, RowLayout
 from whyrank.training._vectors import choose_tail, dot, fused, load, prefetch, sigmoid_of_minus, store
 
 
@@ -39,26 +39,16 @@ class Entries(NamedTuple):
 
 @kernel
 def triple_task(
-    user_table: NDArray[np.float32],
-    item_table: NDArray[np.float32],
-    by_user: NDArray[np.float32],
-    by_item: NDArray[np.float32],
-    is_cd: bool,
-    chosen: NDArray[np.int32],
-    entries: Entries,
-    pool: NDArray[np.int32],
-    here: NDArray[np.int32],
-    known: Known,
-    masks: NDArray[np.float32],
-    blocks: tuple[int, ...],
-    rates: TripleRates,
-    key: np.uint64,
-) -> tuple[int, int]:
-    """Update the tables in place for the `chosen` entries; give the number of updates and of scores out of range.
+    tables: tuple[NDArray[np.float32], ...], is_cd: bool, entries: Entries, block: BlockPositives, known: Known,
+    layout: RowLayout, rates: TripleRates, key: np.uint64,
+) -> tuple[int, int]:  # fmt: skip
+    """Update the tables in place for a block's entries; give the number of updates and of scores out of range.
 
-    As in `pairwise_task`, the tables may be shards. CD reads and writes its explanations in `by_user` alone. The second
-    row of `masks` is zero: no bias takes part.
+    Tables are those of users, items, explanations by user and by item; CD reads and writes its explanations in the
+    third alone. The second row of the masks is zero: no bias takes part.
     """
+    user_table, item_table, by_user, by_item = tables
+    (masks, blocks), (_, chosen, pool) = layout, block
     factors, zero = load(masks, 0, blocks), load(masks, 1, blocks)
     users, items, explanations, records = entries
     filters, indptr, indices = known
@@ -69,7 +59,7 @@ def triple_task(
         for position in range(start, end):
             k = chosen[position]
             place = draw_negative(draw(key, position), records[k], pool, filters, indptr, indices)
-            negative = here[place] if place != NOWHERE else np.int32(NONE)
+            negative = pool[place] if place != NOWHERE else np.int32(NONE)
             negatives[position - start] = negative
             prefetch(user_table, users[k], blocks)
             prefetch(item_table, items[k], blocks)

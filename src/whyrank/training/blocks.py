@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from whyrank.rng import key_of
 from whyrank.thread_pool import ThreadPool
-from whyrank.training.passes import BlockOfPositives, Counts, Pass, RowLayout
+from whyrank.training._pairwise import BlockPositives
+from whyrank.training.passes import Counts, Pass, RowShard
 from whyrank.training.settings import FactorSettings
 from whyrank.training.shards import ROWS, Partition, default_shards, row_shards, sorted_blocks
 from whyrank.training.storage import Storage
@@ -118,17 +119,15 @@ class BlockSolver:
         blocks = self.threads.run([partial(sorted_blocks, own, columns, seed, epoch) for own in rows])
         pools = [columns[-1].pool(shard) for shard in range(self.shards)]
         tables = [self.storage.whole(name) for name in one.tables]
-        lanes = RowLayout(
-            self.storage.masks(any(self.storage.tables[n].bias for n in one.bias_tables)), self.storage.blocks
-        )
+        layout = self.storage.layout(any(self.storage.tables[n].bias for n in one.bias_tables))
         rates = one.rates(self.passes, self.settings, epoch)
         for stratum, offsets in enumerate(product(range(self.shards), repeat=len(columns))):
             tasks: list[Task] = []
             for a, own, sorted_ in zip(self.own, rows, blocks, strict=True):
                 number, pool = block_of(a, offsets, self.shards)
-                block = BlockOfPositives(*sorted_.block(number), own.entries, own.known, pools[pool], pools[pool])
+                block = BlockPositives(*sorted_.block(number), pools[pool])
                 key = key_of(seed, TASK_DOMAIN, epoch, index, stratum, a)
-                tasks.append(partial(one.update, tables, block, lanes, rates, key))
+                tasks.append(partial(one.update, tables, own, block, layout, rates, key))
             yield tasks
 
 

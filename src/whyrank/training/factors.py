@@ -14,11 +14,11 @@ from whyrank.training.blocks import BlockSolver
 from whyrank.training.checkpoint import Arrays, Checkpoint, set_arrays
 from whyrank.training.loop import Trained, Trainer, run_epochs
 from whyrank.training.loss import SampleLoss
-from whyrank.training.passes import Pass, Table, check
+from whyrank.training.passes import Pass, check
 from whyrank.training.run import Run, Solver
 from whyrank.training.sequential import SequentialSolver
 from whyrank.training.settings import FactorSettings
-from whyrank.training.storage import Storage
+from whyrank.training.storage import Storage, Table
 
 WORTH_THREADS = 20_000  # triplets; below, waking threads costs more than they do
 LARGEST = 1e4

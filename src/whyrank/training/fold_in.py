@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
-from whyrank.rng import key_of
-from whyrank.training._fold_in import fold_in_rows
+from whyrank.rng import draw, key_of
 from whyrank.training._negatives import known_of
+from whyrank.training._pairwise import Rates, fold_in_rows
 from whyrank.training.settings import FactorSettings
 from whyrank.training.storage import Storage
 
@@ -27,10 +27,8 @@ def fold_in(
     repeated = np.repeat(positives.indices, positives.counts)
     table = storage.whole(columns)
     rows = np.zeros((positives.rows, table.shape[1]), np.float32)
-    fold_in_rows(
-        rows, table, repeats[positives.indptr], repeated, np.arange(len(table), dtype=np.int32),
-        known_of(positives.indptr, positives.indices),
-        storage.masks(storage.tables[columns].bias), storage.blocks, epochs, settings.rate(1),
-        settings.decay(1), key_of(settings.seed, FOLD_DOMAIN),
-    )  # fmt: skip
+    keys = np.array([draw(key_of(settings.seed, FOLD_DOMAIN), epoch) for epoch in range(epochs)], np.uint64)
+    rates = Rates(settings.rate(1), *[settings.decay(1)] * 4)
+    layout, known = storage.layout(storage.tables[columns].bias), known_of(positives.indptr, positives.indices)
+    fold_in_rows(rows, table, repeats[positives.indptr], repeated, known, layout, rates, keys)
     return rows[:, : storage.width]

@@ -1,7 +1,13 @@
 """What a model declares: the tables that it learns, and passes, which are losses over the training triplets.
 
-A pass owns all that depends on its form: its positives, what must not be drawn as a negative, its update of a block of
-positives and its score difference. Solvers, the loss and the cluster ask it and never look which kind it is.
+A pass is a loss -ln sigma(r) over the training triplets, one positive for each, against drawn negatives. It owns all
+that depends on its form: its positives, what must not be drawn as a negative, its update of a block of positives and
+its score difference. Solvers, the loss and the cluster ask it and never look which kind it is.
+
+`tables[0]` is the table of its rows: its shards own their positives during a whole fit. `column_tables` are cut anew
+every epoch; negatives come from the last of them. The bias of `bias_tables` takes part in the score. `known` has what
+is never drawn, `known_rows` the row of each triplet there. `roles` and `kind` are for the paper's loop, see
+`sequential`. `weight` scales the gradient of the loss and not the regularization.
 """
 
 from __future__ import annotations
@@ -10,7 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,112 +24,35 @@ from numpy.typing import NDArray
 from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
 from whyrank.training._negatives import Known
-from whyrank.training._pairwise import Rates, pairwise_task
-from whyrank.training._sequential import CD, PAIRWISE, PITF
+from whyrank.training._pairwise import BlockPositives, Rates, RowLayout, pairwise_task
 from whyrank.training._triple import Entries, TripleRates, triple_task
-from whyrank.training.settings import FactorSettings, require
+from whyrank.training.settings import FactorSettings
+from whyrank.training.storage import Storage, Table
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 Counts = tuple[int, int]  # updates, and score differences out of range
+PAIRWISE, CD, PITF = 0, 1, 2  # kinds of the paper's loop
 
 
-@dataclass(frozen=True)
-class Table:
-    """A matrix to learn: one row of factors for each user, item or explanation, with a bias if wanted.
+class RowShard(NamedTuple):
+    """The positives of a shard of rows, sorted by row once.
 
-    `bias_start` holds one starting bias per row; without it biases start at zero.
+    `other` is empty in a two-way pass; `column` and `other` are the items and explanations of a three-way one.
+    `record` has the record of every positive where epochs draw one of each; `known_row` its row in `known`.
     """
 
-    rows: int
-    factors: int
-    bias: bool = False
-    bias_start: NDArray[np.float32] | None = None
-
-
-class Tables(Protocol):
-    """Tables by name, as `storage.Storage` holds them."""
-
-    width: int
-
-    def whole(self, name: str) -> Floats: ...
-
-
-class Pass(Protocol):
-    """A loss -ln sigma(r) over the training triplets, one positive per triplet, against drawn negatives.
-
-    `tables[0]` is the table of its rows: its shards own their positives during a whole fit. `column_tables` are cut
-    anew every epoch; negatives come from the last of them. `weight` scales the gradient and not the regularization.
-    """
-
-    most_shards: ClassVar[int]  # by default: more would make an epoch read the large tables too often
-
-    @property
-    def weight(self) -> float: ...
-    @property
-    def tables(self) -> tuple[str, ...]: ...
-    @property
-    def column_tables(self) -> tuple[str, ...]: ...
-    @property
-    def bias_tables(self) -> tuple[str, ...]:
-        """Tables whose bias takes part in the score."""
-        ...
-
-    @property
-    def triplets(self) -> int: ...
-    @property
-    def positives(self) -> dict[str, Ints]:
-        """Table name -> the row of it that each training triplet stands for."""
-        ...
-
-    @property
-    def known(self) -> CSR:
-        """What is never drawn; `known_rows` has the row of each triplet there."""
-        ...
-
-    @property
-    def known_rows(self) -> Ints: ...
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """The table of each role of `kernels.sequential`, empty where there is none; `kind` is the pass's there."""
-        ...
-
-    @property
-    def kind(self) -> int: ...
-    def rates(self, passes: Sequence[Pass], settings: FactorSettings, epoch: int) -> tuple[np.float32, ...]: ...
-    def update(
-        self, tables: Sequence[Floats], block: BlockOfPositives, lanes: RowLayout, rates: Any, key: Any
-    ) -> Counts:
-        """Learn from the positives of a block, in place."""
-        ...
-
-    def differences(self, tables: Tables, numbers: Mapping[str, Ints], negatives: Ints) -> NDArray[np.float32]:
-        """r for some positives, given by their rows in every table, each against its negative."""
-        ...
-
-
-@dataclass(frozen=True)
-class BlockOfPositives:
-    """The positives of a row shard whose columns are in one shard of each column table.
-
-    `columns` are numbers of columns in a two-way pass, and places in `entries` in a three-way one. `pool` are the
-    columns to draw from by their numbers among all, `here` their places in the table given.
-    """
-
-    rows: Ints
-    columns: Ints
-    entries: Entries
+    row: Ints
+    column: Ints
+    other: Ints
+    record: NDArray[np.int64]
+    known_row: Ints
     known: Known
-    pool: Ints
-    here: Ints
 
-
-@dataclass(frozen=True)
-class RowLayout:
-    """How rows lie in vectors: `masks` has ones where the factors are, and a one where a bias is that takes part."""
-
-    masks: Floats
-    blocks: tuple[int, ...]
+    @property
+    def entries(self) -> Entries:
+        """The positives as three-way kernels take them."""
+        return Entries(self.row, self.column, self.other, self.known_row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,14 +110,12 @@ class PairwisePass:
         return Rates(settings.step(epoch, self.weight), row, positive, bias, settings.decay(epoch))
 
     def update(
-        self, tables: Sequence[Floats], block: BlockOfPositives, lanes: RowLayout, rates: Any, key: Any
+        self, tables: Sequence[Floats], shard: RowShard, block: BlockPositives, layout: RowLayout, rates: Any, key: Any
     ) -> Counts:
-        return pairwise_task(
-            tables[0], tables[1], block.rows, block.columns, block.pool, block.here, block.known, lanes.masks,
-            lanes.blocks, Rates(*rates), np.uint64(key),
-        )  # fmt: skip
+        """Learn from the positives of a block, in place."""
+        return pairwise_task(tables[0], tables[1], block, shard.known, layout, rates, key)
 
-    def differences(self, tables: Tables, numbers: Mapping[str, Ints], negatives: Ints) -> NDArray[np.float32]:
+    def differences(self, tables: Storage, numbers: Mapping[str, Ints], negatives: Ints) -> NDArray[np.float32]:
         width, columns = tables.width, tables.whole(self.columns)
         gaps = columns[numbers[self.columns]] - columns[negatives]
         row = tables.whole(self.rows)[numbers[self.rows], :width]
@@ -270,15 +197,13 @@ class TriplePass:
         return TripleRates(settings.step(epoch, self.weight), user, item, positive, settings.decay(epoch))
 
     def update(
-        self, tables: Sequence[Floats], block: BlockOfPositives, lanes: RowLayout, rates: Any, key: Any
+        self, tables: Sequence[Floats], shard: RowShard, block: BlockPositives, layout: RowLayout, rates: Any, key: Any
     ) -> Counts:
-        users, items, by_user = tables[:3]
-        return triple_task(
-            users, items, by_user, tables[-1], self.form == "cd", block.columns, block.entries, block.pool, block.here,
-            block.known, lanes.masks, lanes.blocks, TripleRates(*rates), np.uint64(key),
-        )  # fmt: skip
+        """Learn from the positives of a block, in place."""
+        four = (*tables[:3], tables[-1])
+        return triple_task(four, self.form == "cd", shard.entries, block, shard.known, layout, rates, key)
 
-    def differences(self, tables: Tables, numbers: Mapping[str, Ints], negatives: Ints) -> NDArray[np.float32]:
+    def differences(self, tables: Storage, numbers: Mapping[str, Ints], negatives: Ints) -> NDArray[np.float32]:
         width = tables.width
         user, item = (tables.whole(name)[numbers[name], :width] for name in (self.users, self.items))
         gaps = [(t := tables.whole(name)[:, :width])[numbers[name]] - t[negatives] for name in self.explanations]
@@ -287,22 +212,25 @@ class TriplePass:
         return np.asarray((user * gaps[0] + item * gaps[1]).sum(1))
 
 
+Pass = PairwisePass | TriplePass
+
+
 def check(tables: Mapping[str, Table], passes: Sequence[Pass]) -> None:
     """Raise ParameterError unless passes and tables fit together."""
-    require(len(passes) > 0, "passes", 0, "at least one pass")
-    require(len({table.factors for table in tables.values()}) == 1, "factors", "mixed", "the same in every table")
-    require(all(table.factors >= 1 for table in tables.values()), "factors", 0, "a whole number of at least 1")
+    _require(len(passes) > 0, "passes", 0, "at least one pass")
+    _require(len({table.factors for table in tables.values()}) == 1, "factors", "mixed", "the same in every table")
+    _require(all(table.factors >= 1 for table in tables.values()), "factors", 0, "a whole number of at least 1")
     for one in passes:
         missing = [name for name in one.tables if name not in tables]
-        require(len(set(one.tables)) == len(one.tables), "tables", one.tables, "different tables in a pass")
-        require(not missing, "tables", missing, "declared tables only")
+        _require(len(set(one.tables)) == len(one.tables), "tables", one.tables, "different tables in a pass")
+        _require(not missing, "tables", missing, "declared tables only")
         same = one.triplets == passes[0].triplets
-        require(same, "passes", one.triplets, "one positive per triplet in every pass")
-        require(0 <= one.weight < math.inf, "weight", one.weight, "a number of at least 0")
+        _require(same, "passes", one.triplets, "one positive per triplet in every pass")
+        _require(0 <= one.weight < math.inf, "weight", one.weight, "a number of at least 0")
         for name, numbers in one.positives.items():
             if len(numbers):
                 low, high, rows = int(numbers.min()), int(numbers.max()), tables[name].rows
-                require(low >= 0 and high < rows, name, (low, high), f"numbers below {rows}")
+                _require(low >= 0 and high < rows, name, (low, high), f"numbers below {rows}")
 
 
 def sharing(passes: Sequence[Pass], table: str) -> int:
@@ -311,3 +239,8 @@ def sharing(passes: Sequence[Pass], table: str) -> int:
     The paper's joint update regularizes such a row once a draw; separate passes give each its share.
     """
     return sum(table in one.tables for one in passes)
+
+
+def _require(holds: bool, name: str, value: object, expected: str) -> None:
+    if not holds:
+        raise ParameterError(f"{name} = {value!r}: expected {expected}")

@@ -8,8 +8,6 @@ from typing import Literal
 
 import numpy as np
 
-from whyrank.errors import ParameterError
-
 
 @dataclass(frozen=True)
 class FactorSettings:
@@ -21,6 +19,8 @@ class FactorSettings:
     - `factor_range`: factors start uniformly in +-factor_range.
     - `solver`: "blocks", parallel; or "sequential", the paper's loop.
     - `shards`: into how many parts "blocks" cuts each table; None: by table size. The result depends on it.
+
+    Parameters of models, which are checked there, have the same names.
     """
 
     learning_rate: float = 0.01
@@ -32,17 +32,6 @@ class FactorSettings:
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     factor_range: float = 0.1
     shards: int | None = None
-
-    def __post_init__(self) -> None:
-        rate, regularization = self.learning_rate, self.regularization
-        require(0 < rate < math.inf, "learning_rate", rate, "a number above 0")
-        require(0 <= regularization < math.inf, "regularization", regularization, "a number of at least 0")
-        require(rate * regularization < 1, "regularization", regularization, "below 1 / learning_rate")
-        require(self.epochs >= 0, "epochs", self.epochs, "a whole number of at least 0")
-        require(0 <= self.factor_range < math.inf, "factor_range", self.factor_range, "a number of at least 0")
-        require(self.shards is None or 1 <= self.shards <= 256, "shards", self.shards, "1 to 256")
-        for name, allowed in _CHOICES.items():
-            require(getattr(self, name) in allowed, name, getattr(self, name), " or ".join(allowed))
 
     def rate(self, epoch: int) -> np.float32:
         """The learning rate of an epoch; epochs count from 1."""
@@ -61,15 +50,3 @@ class FactorSettings:
     def decides(self) -> dict[str, object]:
         """What of it a result depends on: with a constant rate, more epochs go on from fewer."""
         return {k: v for k, v in vars(self).items() if k != "epochs" or self.schedule != "constant"}
-
-
-_CHOICES = {
-    "solver": ("blocks", "sequential"),
-    "epoch_unit": ("triplets", "records"),
-    "schedule": ("constant", "linear", "cosine"),
-}
-
-
-def require(holds: bool, name: str, value: object, expected: str) -> None:
-    if not holds:
-        raise ParameterError(f"{name} = {value!r}: expected {expected}")

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.rng import key_of, shuffled
-from whyrank.training._negatives import Known, known_of
+from whyrank.training._negatives import known_of
 from whyrank.training._shards import rows_of_groups, shard_numbers, sort_into_blocks
 from whyrank.training._start import draw_one_per_run
-from whyrank.training._triple import Entries
-from whyrank.training.passes import Ints, Pass, Table
+from whyrank.training.passes import Ints, Pass, RowShard
+from whyrank.training.storage import Table
 
 NOTHING = np.empty(0, np.int32)
 NO_SHARDS = np.empty(0, np.uint8)
@@ -71,26 +71,6 @@ class Partition:
         return rows_of_groups(mine, group_size(self.rows), self.rows)
 
 
-class RowShard(NamedTuple):
-    """The positives of a shard of rows, sorted by row once.
-
-    `other` is empty in a two-way pass; `column` and `other` are the items and explanations of a three-way one.
-    `record` has the record of every positive where epochs draw one of each; `known_row` its row in `known`.
-    """
-
-    row: Ints
-    column: Ints
-    other: Ints
-    record: NDArray[np.int64]
-    known_row: Ints
-    known: Known
-
-    @property
-    def entries(self) -> Entries:
-        """The positives as three-way kernels take them."""
-        return Entries(self.row, self.column, self.other, self.known_row)
-
-
 def row_shards(one: Pass, partition: Partition, records: NDArray[np.int64] | None) -> list[RowShard]:
     """The positives of a pass by the shard of their row, row by row as they lie there."""
     positives = one.positives
@@ -123,10 +103,6 @@ class SortedBlocks(NamedTuple):
 def sorted_blocks(own: RowShard, columns: Sequence[Partition], seed: int, epoch: int) -> SortedBlocks:
     """Sort positives by the shards that their columns have in an epoch."""
     active = draw_one_per_run(own.record, key_of(seed, RECORD_DOMAIN, epoch)) if len(own.record) else ALL
-    other_shards = columns[1].shard_of if len(columns) > 1 else NO_SHARDS
-    return SortedBlocks(
-        *sort_into_blocks(
-            own.row, own.column, columns[0].shard_of, own.other, other_shards, columns[0].shards, active,
-            columns[0].shards ** len(columns), len(columns) > 1,
-        )
-    )  # fmt: skip
+    other_shards, shards = columns[1].shard_of if len(columns) > 1 else NO_SHARDS, columns[0].shards
+    by_column, by_other = (own.column, columns[0].shard_of), (own.other, other_shards)
+    return SortedBlocks(*sort_into_blocks(own.row, *by_column, *by_other, shards, active))

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.errors import ParameterError
 from whyrank.rng import key_of
+from whyrank.training._pairwise import RowLayout
 from whyrank.training._start import fill_uniform
-from whyrank.training.passes import Table
 
 Floats = NDArray[np.float32]
 
 LANES = 8
 ALIGNMENT = 64
 FACTORS_DOMAIN = 1  # keeps the random numbers of different purposes apart
+
+
+@dataclass(frozen=True)
+class Table:
+    """A matrix to learn: one row of factors for each user, item or explanation, with a bias if wanted.
+
+    `bias_start` holds one starting bias per row; without it biases start at zero.
+    """
+
+    rows: int
+    factors: int
+    bias: bool = False
+    bias_start: NDArray[np.float32] | None = None
 
 
 class Storage:
@@ -54,9 +68,12 @@ class Storage:
             raise ParameterError(f"table {name!r} has no bias")
         return self.whole(name)[:, self.width]
 
-    def masks(self, bias: bool) -> Floats:
-        """Two rows for the kernels: ones where the factors are, and a one where the bias is if it takes part."""
-        return masks_of(self.width, bias)
+    def layout(self, bias: bool) -> RowLayout:
+        """How kernels take rows; the bias takes part if it shall."""
+        masks = np.zeros((2, len(self.blocks) * LANES), np.float32)
+        masks[0, : self.width] = 1
+        masks[1, self.width] = bias
+        return RowLayout(masks, self.blocks)
 
     def copied_from(self, old: Storage) -> Storage:
         """This storage, with the first rows of every table taken from an older, smaller one."""
@@ -71,13 +88,6 @@ class Storage:
 def blocks_of(width: int) -> tuple[int, ...]:
     """As long as a row of so many factors has vectors, with room for the bias."""
     return (0,) * (width // LANES + 1)
-
-
-def masks_of(width: int, bias: bool) -> Floats:
-    masks = np.zeros((2, len(blocks_of(width)) * LANES), np.float32)
-    masks[0, :width] = 1
-    masks[1, width] = bias
-    return masks
 
 
 def start_rows(rows: Floats, table: Table, number: int, first: int, seed: int, factor_range: float) -> None:
