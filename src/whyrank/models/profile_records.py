@@ -17,7 +17,7 @@ from whyrank.explain.rank import rank_items
 from whyrank.index.form import Numbers
 from whyrank.training._metrics import hits
 from whyrank.training._softmax import Side
-from whyrank.training.records import Records
+from whyrank.training.records import SoftmaxRecords
 from whyrank.training.vectors import EntryWords
 
 if TYPE_CHECKING:
@@ -59,18 +59,18 @@ def item_quality(model: Model, check: ValidationUsers, k: int = 10) -> float:
     return float((found @ gains[: ranked.shape[1]]).mean() / gains.sum()) if len(check.users) else 0.0
 
 
-def reason_records(learn: Triplets) -> Records:
-    """Records with what else their user says and what else people say about their item, of very much some."""
+def reason_records(learn: Triplets) -> SoftmaxRecords:
+    """SoftmaxRecords with what else their user says and what else people say about their item, of very much some."""
     own = learn.record_explanations
     user, item = (learn.record_user, learn.user_explanations), (learn.record_item, learn.item_explanations)
-    return Records(own, (Side(*user, own), Side(*item, own)), SAID)
+    return SoftmaxRecords(own, (Side(*user, own), Side(*item, own)), SAID)
 
 
-def item_records(learn: Triplets) -> Records:
-    """Records with the user's items (what the user says was tried and did not help), of very many some."""
+def item_records(learn: Triplets) -> SoftmaxRecords:
+    """SoftmaxRecords with the user's items (what the user says was tried and did not help), of very many some."""
     alone = np.arange(learn.records + 1, dtype=np.int64)
     item = CSR(alone, learn.record_item, np.ones(learn.records, np.int32))
-    return Records(item, (Side(learn.record_user, learn.user_items, item), Side.none(learn.records)), ITEMS_SEEN)
+    return SoftmaxRecords(item, (Side(learn.record_user, learn.user_items, item), Side.none(learn.records)), ITEMS_SEEN)
 
 
 def word_rows(texts: pl.Series, least: int = 2) -> EntryWords | None:

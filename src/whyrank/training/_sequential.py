@@ -14,8 +14,8 @@ from whyrank.compile import kernel
 from whyrank.training._negatives import NONE
 from whyrank.training._pairwise import LIMIT
 from whyrank.training._vectors import sigmoid_of_minus
-from whyrank.training.passes import CD, PAIRWISE, PITF
 
+PAIRWISE, CD, PITF = 0, 1, 2
 ROLES = 6
 FIRST, SECOND, POSITIVE, NEGATIVE, POSITIVE_2, NEGATIVE_2 = range(ROLES)
 ZERO = np.float32(0)

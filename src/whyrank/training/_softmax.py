@@ -75,7 +75,7 @@ class Strengths(NamedTuple):
     powers: Doubles  # share^-theta1 of both sides
 
 
-class Slopes(NamedTuple):
+class SoftmaxSlopes(NamedTuple):
     """Where gradients go: by the scores of the pool, by profiles, by scores of entries and of targets, by theta.
 
     `mass` comes as exp of the base scores of the whole pool or of a weighted sample of it. Of an entry on both sides
@@ -229,7 +229,13 @@ def pair_profiles(first: Side, second: Side, vectors: Floats, others: Floats) ->
 
 @kernel
 def softmax_step(
-    full: bool, evidence: bool, records: RecordLists, scores: ScoreParts, by: Strengths, slopes: Slopes, place_of: Ints
+    full: bool,
+    evidence: bool,
+    records: RecordLists,
+    scores: ScoreParts,
+    by: Strengths,
+    slopes: SoftmaxSlopes,
+    place_of: Ints,
 ) -> float:
     """Write the gradients of a batch whose targets compete with the pool, and return its loss.
 
@@ -286,7 +292,9 @@ def softmax_step(
 
 
 @kernel
-def item_softmax_step(records: RecordLists, scores: ScoreParts, by: Strengths, slopes: Slopes, place_of: Ints) -> float:
+def item_softmax_step(
+    records: RecordLists, scores: ScoreParts, by: Strengths, slopes: SoftmaxSlopes, place_of: Ints
+) -> float:
     """As `softmax_step`, among what people say about a record's item: its profile, and what the record itself says.
 
     What the record alone says about the item stands in no profile: its gradient, one less than its probability, goes to

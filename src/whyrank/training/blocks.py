@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from whyrank.rng import key_of
 from whyrank.thread_pool import ThreadPool
 from whyrank.training._pairwise import BlockPositives
-from whyrank.training.passes import Counts, Pass, RowShard
+from whyrank.training.passes import Counts, Pass
 from whyrank.training.settings import FactorSettings
 from whyrank.training.shards import ROWS, Partition, default_shards, row_shards, sorted_blocks
 from whyrank.training.storage import Storage

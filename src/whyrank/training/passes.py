@@ -25,6 +25,7 @@ from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
 from whyrank.training._negatives import Known
 from whyrank.training._pairwise import BlockPositives, Rates, RowLayout, pairwise_task
+from whyrank.training._sequential import CD, PAIRWISE, PITF
 from whyrank.training._triple import Entries, TripleRates, triple_task
 from whyrank.training.settings import FactorSettings
 from whyrank.training.storage import Storage, Table
@@ -32,7 +33,6 @@ from whyrank.training.storage import Storage, Table
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 Counts = tuple[int, int]  # updates, and score differences out of range
-PAIRWISE, CD, PITF = 0, 1, 2  # kinds of the paper's loop
 
 
 class RowShard(NamedTuple):

@@ -15,7 +15,7 @@ ALL = 1 << 62  # longer than any profile
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class SoftmaxRecords:
     """What each record says, and its two sides; of longer profiles, `longest` entries stand for all."""
 
     targets: CSR

@@ -18,9 +18,9 @@ from threadpoolctl import threadpool_limits
 from whyrank.errors import TrainingError
 from whyrank.thread_pool import ThreadPool
 from whyrank.training import _softmax as kernels
-from whyrank.training._softmax import AdamMove, Grouped, RecordLists, ScoreParts, Slopes, Strengths
+from whyrank.training._softmax import AdamMove, Grouped, RecordLists, ScoreParts, SoftmaxSlopes, Strengths
 from whyrank.training.checkpoint import Arrays, part_of, set_arrays
-from whyrank.training.records import Records
+from whyrank.training.records import SoftmaxRecords
 from whyrank.training.vectors import EntryWords, Floats, Ints, LearnedTable, RowWork, Vectors, share_rows
 
 FULL = 3000  # pools up to this size are summed whole; larger ones by a weighted sample, one for every batch
@@ -35,7 +35,7 @@ WARM_UP = 30  # steps in which the rate rises to what it is set to
 class SoftmaxTask:
     """What is predicted (targets) from what (two sides)."""
 
-    source: Records
+    source: SoftmaxRecords
     popularity: NDArray[np.int64]
     inputs: tuple[int, int]  # sizes of the sides' vocabularies; 0: the side says nothing
     evidence: bool  # whether sides hold targets, so that their counts speak for themselves
@@ -265,7 +265,7 @@ class SoftmaxTraining:
         np.exp(np.minimum(mass, 60, out=mass), out=mass)
         result = np.zeros(7)
         targets = coefficients[len(whole.numbers) :][whole.indptr[first] : whole.indptr[end]]
-        slopes = Slopes(mass, dx, coefficients[inside], targets, result[1:])
+        slopes = SoftmaxSlopes(mass, dx, coefficients[inside], targets, result[1:])
         scores = ScoreParts(x, self.keys.value, self.bias.x[:, 0])
         if self.task.among_second:
             result[0] = kernels.item_softmax_step(lists, scores, step.strengths, slopes, self.places_of[h])

@@ -22,10 +22,10 @@ from whyrank.models import Model
 from whyrank.models.factors import FactorModel
 from whyrank.thread_pool import ThreadPool
 from whyrank.training.blocks import BlockSolver, Stage, independent
-from whyrank.training.passes import Counts, Ints, Pass, Table
+from whyrank.training.passes import Counts, Ints, Pass
 from whyrank.training.settings import FactorSettings
 from whyrank.training.shards import default_shards
-from whyrank.training.storage import Storage
+from whyrank.training.storage import Storage, Table
 from whyrank.version import __version__
 
 Floats = NDArray[np.float32]
