@@ -208,37 +208,6 @@ class Notes(logging.Handler):
         note(f"warning: {record.getMessage()}")
 
 
-def read_data(
-    path: Path,
-    columns: str | None = None,
-    on_error: str = "raise",
-    number: int = 1,
-    rating_range: str | None = None,
-    max_expansion: float = EXPANSION,
-    trim: bool = False,
-    lower: bool = False,
-) -> Triplets:
-    """Read triplets as every command does, and say what was skipped."""
-    from whyrank.data import read
-    from whyrank.data.split import is_split
-
-    problems = new_problems(on_error)
-    if is_split(path):
-        note(f"{path}: the training part of split {number}")
-    triplets = read(
-        path,
-        columns=parse_columns(columns),
-        on_error=problems,
-        number=number,
-        rating_range=parse_range(rating_range),
-        max_expansion=max_expansion,
-        trim=trim,
-        lower=lower,
-    )
-    report_problems(problems)
-    return triplets
-
-
 def new_problems(on_error: str) -> Problems:
     from whyrank.data.problems import Problems
 

@@ -9,26 +9,19 @@ import typer
 
 from whyrank.atomic import check_place
 from whyrank.cli.app import (
-    EXPANSION,
-    Columns,
     Data,
     Json,
-    Lower,
-    MaxExpansion,
     Number,
-    OnErrorOption,
-    RatingRange,
     RayAddress,
     Seed,
-    Trim,
     command,
     console,
     counted,
     note,
     parse_columns,
     print_json,
-    read_data,
 )
+from whyrank.cli.reading import ReadOptions, with_reading
 from whyrank.errors import ParameterError
 from whyrank.render import FittingTable
 
@@ -38,25 +31,20 @@ if TYPE_CHECKING:
 
 
 @command("describe", "whyrank describe triplets.parquet")
+@with_reading
 def describe_command(
     data: Data,
-    columns: Columns = None,
-    on_error: OnErrorOption = "raise",
-    rating_range: RatingRange = None,
-    max_expansion: MaxExpansion = EXPANSION,
-    trim: Trim = False,
-    lower: Lower = False,
     examples: Annotated[int, typer.Option(help="How many example explanations.")] = 5,
     seed: Seed = 0,
     number: Number = 1,
     json: Json = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Describe a data set: sizes, density, long tails, examples."""
     from whyrank.data.describe import describe
 
-    description = describe(
-        read_data(data, columns, on_error, number, rating_range, max_expansion, trim, lower), examples, seed
-    )
+    description = describe(reading.triplets(data, number), examples, seed)
     if json:
         print_json(description.as_dict())
         return
@@ -64,7 +52,7 @@ def describe_command(
     out.print(_sizes(description))
     out.print(_tails(description))
     out.print(_most_said(description))
-    found = _columns_of(data, columns)
+    found = _columns_of(data, reading.columns)
     if found:
         note(found)
 
@@ -110,6 +98,7 @@ def simulate_command(
 
 
 @command("split", "whyrank split triplets.parquet -o split --repeats 5")
+@with_reading
 def split_command(
     data: Data,
     output: Annotated[Path, typer.Option("-o", "--output", help="The split folder to write.")],
@@ -132,15 +121,11 @@ def split_command(
     min_user_pairs: Annotated[int, typer.Option(help="Keep users with at least this many pairs.")] = 1,
     min_item_pairs: Annotated[int, typer.Option(help="Keep items with at least this many pairs.")] = 1,
     min_uses: Annotated[int, typer.Option(help="Keep explanations used at least this often.")] = 1,
-    columns: Columns = None,
-    on_error: OnErrorOption = "raise",
-    rating_range: RatingRange = None,
-    max_expansion: MaxExpansion = EXPANSION,
-    trim: Trim = False,
-    lower: Lower = False,
     seed: Seed = 0,
     ray: RayAddress = None,
     json: Json = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Split records into training, validation and test, as the paper does, into a self-contained folder."""
     from whyrank.data import splits, write_splits
@@ -154,13 +139,13 @@ def split_command(
     if ray is not None:
         if method != "hash" or repeats > 1 or max(min_user_pairs, min_item_pairs, min_uses) > 1:
             raise ParameterError("--ray splits file by file: use --method hash, one repeat and no least numbers")
-        if rating_range is not None:
+        if reading.rating_range is not None:
             raise ParameterError("--rating-range is for splits on one machine; --ray copies ratings as they are")
         shares = (TEST if test is None else test, VALIDATION if validation is None else validation)
         info = SplitInfo(method=method, seed=seed, test=shares[0], validation=shares[1], number=1)
-        split_on_cluster(data, output, info, ray, columns, json)
+        split_on_cluster(data, output, info, ray, reading.columns, json)
         return
-    triplets = read_data(data, columns, on_error, 1, rating_range, max_expansion, trim, lower)
+    triplets = reading.triplets(data)
     if max(min_user_pairs, min_item_pairs, min_uses) > 1:
         triplets = triplets.filtered(user_pairs=min_user_pairs, item_pairs=min_item_pairs, explanation_uses=min_uses)
     parts = splits(triplets, repeats, seed=seed, test=test, validation=validation, method=method, last=last)  # type: ignore[arg-type]
@@ -192,24 +177,21 @@ def split_on_cluster(data: Path, output: Path, info: SplitInfo, address: str, co
 
 
 @command("convert", "whyrank convert triplets.parquet -o extra_folder")
+@with_reading
 def convert_command(
     data: Data,
     output: Annotated[Path, typer.Option("-o", "--output", help="A file (form by suffix) or an EXTRA folder.")],
     form: Annotated[str, typer.Option(help="auto, extra (pickle and text) or extra-text.")] = "auto",
-    columns: Columns = None,
-    on_error: OnErrorOption = "raise",
-    rating_range: RatingRange = None,
-    max_expansion: MaxExpansion = EXPANSION,
-    trim: Trim = False,
-    lower: Lower = False,
     json: Json = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Write a data set in another form: CSV, TSV, JSON lines, Parquet (.gz, .zst) or an EXTRA folder."""
     from whyrank.data import write
 
     if form not in ("auto", "extra", "extra-text"):
         raise ParameterError(f"--form is {form!r}; use auto, extra or extra-text")
-    triplets = read_data(data, columns, on_error, 1, rating_range, max_expansion, trim, lower)
+    triplets = reading.triplets(data)
     write(triplets, output, form)  # type: ignore[arg-type]
     if json:
         print_json({"output": output, "triplets": len(triplets), "records": triplets.records})

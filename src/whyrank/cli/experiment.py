@@ -24,11 +24,11 @@ from whyrank.cli.app import (
     note,
     print_json,
     progress,
-    read_data,
     told_if_interrupted,
     workers_at,
 )
 from whyrank.cli.measure import Candidates
+from whyrank.cli.reading import ReadOptions
 from whyrank.cli.serve import Titles
 from whyrank.errors import ParameterError
 
@@ -140,7 +140,7 @@ def read_or_draw(
             if len(found) < count:
                 note(f"{data} holds {len(found)} of the {count} splits asked for; using those")
             return found[:count]
-    return draw(read_data(data, columns, trim=trim, lower=lower), count, seed=seed)
+    return draw(ReadOptions(columns, trim=trim, lower=lower).triplets(data), count, seed=seed)
 
 
 def teller(bar: Progress) -> Callable[[str, int, int], None]:

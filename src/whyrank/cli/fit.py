@@ -13,34 +13,26 @@ import typer
 
 from whyrank.atomic import check_place, sole_writer
 from whyrank.cli.app import (
-    EXPANSION,
-    Columns,
     Data,
     Json,
-    Lower,
-    MaxExpansion,
     ModelFolder,
     Number,
-    OnErrorOption,
-    RatingRange,
     RayAddress,
     Threads,
-    Trim,
     command,
     console,
     counted,
     new_problems,
     note,
-    parse_columns,
     parse_pairs,
     print_json,
     print_text,
     progress,
-    read_data,
     report_problems,
     told_if_interrupted,
     warn_first_run,
 )
+from whyrank.cli.reading import ReadOptions, with_reading
 from whyrank.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -55,6 +47,7 @@ Settings = Annotated[list[str] | None, typer.Option("--set", help="A parameter o
 
 
 @command("fit", "whyrank fit split --model bper --set factors=50 -o model")
+@with_reading
 def fit_command(
     data: Data,
     output: Annotated[Path, typer.Option("-o", "--output", help="The model folder to write.")],
@@ -63,15 +56,11 @@ def fit_command(
     config: Annotated[Path | None, typer.Option(help="A configuration file, as `whyrank tune` writes it.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run from its checkpoint.")] = False,
     threads: Threads = None,
-    columns: Columns = None,
-    on_error: OnErrorOption = "raise",
-    rating_range: RatingRange = None,
-    max_expansion: MaxExpansion = EXPANSION,
-    trim: Trim = False,
-    lower: Lower = False,
     number: Number = 1,
     ray: RayAddress = None,
     json: Json = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Fit a model to triplets (of a split folder: to its training part) and save it."""
     from whyrank.artifacts import MARKER
@@ -79,7 +68,7 @@ def fit_command(
     from whyrank.training import History, Run
 
     chosen = make_model(model, settings, config)
-    if is_split(data) and rating_range is not None:
+    if is_split(data) and reading.rating_range is not None:
         raise ParameterError(f"{data}: is split already; give --rating-range to whyrank split")
     check_place(output, MARKER)
     if ray is None:
@@ -88,7 +77,7 @@ def fit_command(
     if split:
         triplets = chosen.parts_of(split)[0]
     else:
-        triplets = read_data(data, columns, on_error, number, rating_range, max_expansion, trim, lower)
+        triplets = reading.triplets(data, number)
     checkpoint = output.parent / f".{output.name}.checkpoint"
     if checkpoint.exists() and not resume:
         note("an earlier run was interrupted; this one starts again; --resume would have continued it")
@@ -112,30 +101,25 @@ def fit_command(
 
 
 @command("add", "whyrank add model new.csv -o larger-model")
+@with_reading
 def add_command(
     model: ModelFolder,
     texts: Annotated[Path, typer.Argument(help="A file with columns explanation (an id) and text.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The model folder to write.")],
-    columns: Columns = None,
-    on_error: OnErrorOption = "raise",
-    trim: Trim = False,
-    lower: Lower = False,
     json: Json = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Add new explanations to a fitted bper+, which ranks them by their texts, without fitting again."""
     import polars as pl
 
-    from whyrank.data.foreign import lowered, trimmed
-    from whyrank.data.tables import read_table
     from whyrank.models import BPERPlus, load
 
     loaded = load(model)
     if not isinstance(loaded, BPERPlus):
         raise ParameterError(f"{model}: is a {loaded.id}, which does not read texts; use a model of bper+")
-    problems = new_problems(on_error)
-    table = read_table(texts, ["explanation", "text"], parse_columns(columns), problems)
-    table = trimmed(table) if trim else table
-    table = lowered(table) if lower else table
+    problems = new_problems(reading.on_error)
+    table = reading.table(texts, ("explanation", "text"), problems)
     if "explanation" not in table.columns:
         raise DataError("no column explanation", path=texts, expected="columns explanation and text")
     empty = table.select(pl.any_horizontal(pl.all().is_null() | (pl.all().cast(pl.String) == ""))).to_series()

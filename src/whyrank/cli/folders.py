@@ -8,38 +8,27 @@ from typing import Annotated
 import typer
 
 from whyrank.atomic import check_place, sole_writer
-from whyrank.cli.app import (
-    Columns,
-    Json,
-    Lower,
-    ModelFolder,
-    OnErrorOption,
-    Trim,
-    command,
-    note,
-    print_json,
-    read_data,
-)
+from whyrank.cli.app import Json, ModelFolder, command, note, print_json
+from whyrank.cli.reading import ReadOptions, with_reading
 from whyrank.render import number_of
 
 
 @command("fold-in", "whyrank fold-in model new.csv -o model")
+@with_reading
 def fold_in_command(
     model: ModelFolder,
     data: Annotated[Path, typer.Argument(help="New triplets: a file with columns user, item, explanation.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The model folder to write; may be the same one.")],
-    columns: Columns = None,
-    on_error: OnErrorOption = "raise",
-    trim: Trim = False,
-    lower: Lower = False,
     json: Json = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Add new users and items to a fitted model without fitting again; a service loads the new folder by itself."""
     from whyrank.artifacts import MARKER
     from whyrank.models import load
 
     check_place(output, MARKER)
-    new = read_data(data, columns, on_error, trim=trim, lower=lower)
+    new = reading.triplets(data)
     with sole_writer(output):
         loaded = load(model).fold_in(new)
         loaded.save(output)
