@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from whyrank.mining.parse import LABELS, TAGS, load
 from whyrank.mining.tokens import LONGEST_SENTENCE, Tokens, chain, tokenize
 
 # -- tokens ----------------------------------------------------------------------------------------
@@ -95,3 +99,54 @@ def test_texts_are_chained() -> None:
         chain([]).sentences.tolist()
         == Tokens([], one.starts, one.ends, both.sentences[:1]).sentences.tolist()
     )
+
+
+# -- training ----------------------------------------------------------------------------------
+
+
+def test_the_parser_computes_what_the_network_learned(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from whyrank.lab.parser.silver import Tree, write_shard
+    from whyrank.lab.parser.train import Network, batch_of, batches, read_silver, train, weights_of
+
+    words = "the soft bed was n't very new , but nice and big .".split()  # noqa: SIM905
+    rng = np.random.default_rng(1)
+    trees = []
+    for _ in range(60):
+        n = int(rng.integers(2, 14))
+        heads = [0, *(int(rng.integers(0, i)) - i for i in range(1, n))]
+        names = [str(name) for name in rng.choice(LABELS, n)]
+        trees.append(Tree(words[:n], heads, names, [str(tag) for tag in rng.choice(TAGS, n)]))
+    write_shard(tmp_path / "000.npz", trees)
+    torch.manual_seed(1)
+    network = Network()
+    train(network, batches(tmp_path, words=100, seed=1), steps=30, rate=0.02)
+    np.savez(tmp_path.with_suffix(".npz"), **weights_of(network))
+
+    every = np.arange(len(trees))
+    batch = batch_of(read_silver(tmp_path), every, np.zeros(len(trees), int))
+    tags, arcs, own, below = network.eval()(batch)
+    heads = arcs.argmax(2)
+    labels = network.label_scores(own, below, heads).argmax(2)
+    ends = np.cumsum([0, *(len(tree.words) for tree in trees)]).astype(np.int32)
+    chained = [word for tree in trees for word in tree.words]
+    tokens = Tokens(chained, ends[:0], ends[:0], ends)
+    parse = load(tmp_path.with_suffix(".npz")).parse(tokens)
+    agree = []
+    for i in (i for i in every if is_forest(heads[i, : len(trees[i].words)].numpy())):
+        n = len(trees[i].words)
+        rows = slice(ends[i], ends[i + 1])
+        relative = parse.heads[rows] - ends[i]
+        agree += [np.where(relative == np.arange(n), 0, relative + 1) == heads[i, :n].numpy()]
+        agree += [parse.labels[rows] == labels[i, :n].numpy()]
+        agree += [parse.tags[rows] == tags[i, :n].argmax(1).numpy()]
+    assert len(agree) > 15
+    assert np.concatenate(agree).mean() > 0.98  # the network's biases are not rounded
+
+
+def is_forest(heads: np.ndarray) -> bool:
+    """Tell whether following heads (from 1, 0 a root) always ends at a root."""
+    at = np.arange(len(heads)) + 1
+    for _ in heads:
+        at = np.where(at > 0, heads[at - 1], 0)
+    return not at.any()

@@ -27,7 +27,6 @@ CONTRACTION = re.compile(
     r"|(do|does|did|is|was|were|are|have|has|had|would|could|should|ca|wo|ai)(nt)",
     re.IGNORECASE,
 )
-CONTRACTION_ENDS = frozenset("tTsSeElLdDmM")
 EMOTICONS = re.compile(EMOTICON)
 TITLES = frozenset(["mr", "mrs", "ms", "dr", "prof", "st", "mt", "ft", "no", "nos", "vol", "vs"])
 ABBREVIATIONS = frozenset(  # they may end a sentence before a capital
@@ -92,7 +91,7 @@ def split_contractions(parts: list[str]) -> None:
     """Split contractions in a list of gap, word, gap, word, ..., gap."""
     for i in range(len(parts) - 2, 0, -2):
         word = parts[i]
-        if word[-1] in CONTRACTION_ENDS and len(word) > 2:
+        if word[-1] in "tT" or "'" in word or "’" in word:
             found = CONTRACTION.fullmatch(word)
             if found:
                 head, tail = (group for group in found.groups() if group)
