@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -223,7 +224,48 @@ def _cost(lab: Lab, report: ExperimentReport) -> Facts:
     return found
 
 
-# -- options -----------------------------------------------------------------------------------------------------------
+# -- what options and goals cost ---------------------------------------------------------------------------------------
+
+
+class Price(NamedTuple):
+    """An ask whose curves show what is given for what: (metric, label, factor) of both; and the label of its axis."""
+
+    ask: str
+    given: tuple[str, str, float]
+    gained: tuple[str, str, float]
+    axis: str
+
+
+REASONS = ("ndcg_paper", "NDCG@10 (%)", 100)
+ITEMS = ("ndcg", "items: NDCG@10 (%)", 100)
+OPTIONS = (
+    Price("diversity", REASONS, ("redundancy", "redundancy (%)", 100), "diversity"),
+    Price("specificity", REASONS, ("novelty", "novelty (bits)", 1), "specificity"),
+)
+GOALS = (
+    Price("serendipity", ITEMS, ("unexpected", "unexpected (%)", 100), "serendipity"),
+    Price("fairness", ITEMS, ("tail", "places of the tail (%)", 100), "least share of the tail"),
+)
+
+
+def _with_items(lab: Lab) -> list[str]:
+    return lab.pick(ITEM_CURVES, lambda kind: kind.ranks_items)
+
+
+def _prices(
+    lab: Lab, report: ExperimentReport, name: str, models: list[str], prices: Sequence[Price], words: str
+) -> Facts:
+    """Draw what every price costs the models, and what they gain."""
+    found: Facts = {}
+    panels = []
+    for price in prices:
+        curves = {n: [lab.facts(Job(n, split, price.ask))["curve"] for split in lab.numbers] for n in models}
+        for metric, label, factor in (price.given, price.gained):
+            values = {n: np.array([[factor * at[metric] for at in curve] for curve in c]) for n, c in curves.items()}
+            panels.append(Panel([Curve(n, STEPS, v) for n, v in values.items()], price.axis, label))
+            found[f"{price.ask} {metric}"] = {n: v.mean(0).tolist() for n, v in values.items()}
+    report.picture(name, *draw(name, panels), caption(lab, words))
+    return found
 
 
 def _options(lab: Lab, report: ExperimentReport) -> Facts:
@@ -232,29 +274,11 @@ def _options(lab: Lab, report: ExperimentReport) -> Facts:
     if not models:
         report.paragraph("None of the chosen models is among those of this part (bper, profile).")
         return {}
-    found: Facts = {}
-    panels = []
-    gains = (("diversity", "redundancy", "redundancy (%)"), ("specificity", "novelty", "novelty (bits)"))
-    for ask, gained, label in gains:
-        curves = {n: [lab.facts(Job(n, split, ask))["curve"] for split in lab.numbers] for n in models}
-        scale = 100 if gained == "redundancy" else 1
-        for metric, words, factor in (("ndcg_paper", "NDCG@10 (%)", 100), (gained, label, scale)):
-            values = {n: np.array([[factor * at[metric] for at in curve] for curve in c]) for n, c in curves.items()}
-            panels.append(Panel([Curve(n, STEPS, v) for n, v in values.items()], ask, words))
-            found[f"{ask} {metric}"] = {n: v.mean(0).tolist() for n, v in values.items()}
     words = (
         "Accuracy against what users asked for: diversity lowers the word overlap of reasons in a list, specificity "
         "raises how surprising they are."
     )
-    report.picture("options", *draw("options", panels), caption(lab, words))
-    return found
-
-
-# -- goals of lists of items -------------------------------------------------------------------------------------------
-
-
-def _with_items(lab: Lab) -> list[str]:
-    return lab.pick(ITEM_CURVES, lambda kind: kind.ranks_items)
+    return _prices(lab, report, "options", models, OPTIONS, words)
 
 
 def _goals(lab: Lab, report: ExperimentReport) -> Facts:
@@ -263,22 +287,9 @@ def _goals(lab: Lab, report: ExperimentReport) -> Facts:
     if not models:
         report.paragraph("None of the chosen models ranks items.")
         return {}
-    found: Facts = {}
-    panels = []
-    gains = (
-        ("serendipity", "unexpected", "unexpected (%)", "serendipity"),
-        ("fairness", "tail", "places of the tail (%)", "least share of the tail"),
-    )
-    for ask, gained, label, axis in gains:
-        curves = {n: [lab.facts(Job(n, split, ask))["curve"] for split in lab.numbers] for n in models}
-        for metric, words in (("ndcg", "items: NDCG@10 (%)"), (gained, label)):
-            values = {n: np.array([[100 * at[metric] for at in curve] for curve in c]) for n, c in curves.items()}
-            panels.append(Panel([Curve(n, STEPS, v) for n, v in values.items()], axis, words))
-            found[f"{ask} {metric}"] = {n: v.mean(0).tolist() for n, v in values.items()}
     words = (
         "Accuracy of recommended items against goals: serendipity prefers items unlike the user's own and less known "
         "ones; fairness gives the tail, which is the less popular half of the items, a least share of the places at "
         "the least cost. Textbook NDCG; places count by 1 / log2(rank + 1)."
     )
-    report.picture("goals", *draw("goals", panels), caption(lab, words))
-    return found
+    return _prices(lab, report, "goals", models, GOALS, words)

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -22,7 +22,7 @@ from whyrank.evaluation.candidates import Kind, check_kind, of_split, options_fo
 from whyrank.lab.experiments import measures
 from whyrank.lab.experiments.cache import Cache, Facts, Result
 from whyrank.lab.experiments.jobs import Job, K
-from whyrank.lab.experiments.workers import WorkerPool
+from whyrank.lab.experiments.workers import Call, ThisProcess, WorkerPool, results_of
 from whyrank.models import MODELS, Model, model_class
 from whyrank.models.parameters import values
 from whyrank.training import Run
@@ -136,36 +136,25 @@ class Lab:
         workers: WorkerPool | None = None,
     ) -> None:
         """Do what is not in the cache yet; a model that cannot run here is skipped, with its reason."""
-        missing = self.missing(jobs)
-        if workers is not None and missing:
-            self._share_out(missing, tell, workers)
-            return
-        for number, job in enumerate(missing):
-            if tell:
-                tell(f"{job.model}, split {job.split + 1}", number, len(missing))
-            if job.model not in self.skipped:
-                try:
-                    self._run(job)
-                except WhyrankError as error:
-                    self.skipped[job.model] = str(error)
-        if tell:
-            tell("done", len(missing), len(missing))
-
-    def _share_out(self, missing: list[Job], tell: Callable[[str, int, int], None] | None, workers: WorkerPool) -> None:
-        """A call for all jobs that share a fit. The cache's folder must be one that all workers see."""
-        lab = replace(self, cache=Cache(self.cache.folder.resolve()), threads=1, skipped={}, _last=None)
-        shared, fits = workers.put(lab), [list(same) for _, same in groupby(missing, key=lambda job: job.fit)]
-        running = {workers.submit(run_there, shared, same): same for same in fits}
+        missing, pool = self.missing(jobs), workers or ThisProcess()
+        tell = tell or (lambda what, done, of: None)
+        # The cache's folder must be one that all workers see.
+        there = replace(self, cache=Cache(self.cache.folder.resolve()), threads=1, skipped={}, _last=None)
+        shared = self if workers is None else pool.put(there)
         done = 0
-        while running:
-            if tell:
-                first = next(iter(running.values()))[0]
-                tell(f"{first.model}, split {first.split + 1}", done, len(missing))
-            for reference in workers.first(list(running))[0]:
-                done += len(running.pop(reference))
-                self.skipped.update(workers.gather([reference])[0])
-        if tell:
-            tell("done", done, done)
+
+        def calls() -> Iterator[Call]:
+            """A call for all jobs that share a fit."""
+            for _, same in groupby(missing, key=lambda job: job.fit):
+                together = list(same)
+                tell(f"{together[0].model}, split {together[0].split + 1}", done, len(missing))
+                if together[0].model not in self.skipped:
+                    yield Call(together, run_there, (shared, together))
+
+        for together, skipped in results_of(calls(), pool):
+            done += len(together)
+            self.skipped.update(skipped)
+        tell("done", len(missing), len(missing))
 
     def missing(self, jobs: Sequence[Job]) -> list[Job]:
         """What is not in the cache yet, jobs that share a fit in a row."""
@@ -223,9 +212,13 @@ class Lab:
 
 
 def run_there(lab: Lab, jobs: list[Job]) -> dict[str, str]:
-    """Jobs that share a fit, done by a worker: the models that could not run, and why."""
-    lab.run(jobs)
-    return lab.skipped
+    """Do jobs that share a fit; return the model and the reason if it cannot run."""
+    try:
+        for job in jobs:
+            lab._run(job)
+    except WhyrankError as error:
+        return {jobs[0].model: str(error)}
+    return {}
 
 
 def plural(count: int) -> str:

@@ -11,30 +11,7 @@ from whyrank.atomic import new_file
 from whyrank.render import csv_table, html_table, latex_table, markdown_table
 from whyrank.version import __version__
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c2530; --soft: #5b6875; --line: #d9dfe5; --paper: #fff; --best: #e8f3ee; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6ebf0; --soft: #9aa7b4; --line: #37424d; --paper: #161b21; --best: #1f3a30; }
-  /* Pictures are drawn in dark ink on white: turned around, with the hues as they were. */
-  .figure svg { filter: invert(0.92) hue-rotate(180deg); }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 66rem; padding: 2rem 1rem 4rem; background: var(--paper); color: var(--ink);
-  font: 16px/1.55 system-ui, sans-serif; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; }
-p.summary { border-left: 4px solid #2a9d8f; padding: .5rem 1rem; background: var(--best); font-size: 1.1rem; }
-p.note { color: var(--soft); font-size: .9rem; }
-.scroll { overflow-x: auto; margin: 1rem 0; min-width: 100%; width: max-content; max-width: calc(50vw + 50% - 1rem); }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem; }
-th, td { padding: .4rem .5rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th:first-child, td:first-child, td.text, th.text { text-align: left; white-space: normal; }
-td.best { background: var(--best); font-weight: 600; }
-.figure { overflow-x: auto; } .figure svg { width: 100%; max-width: 46rem; min-width: 20rem; height: auto; }
-figure { margin: 1rem 0; } figcaption { color: var(--soft); font-size: .9rem; }
-nav { font-size: .9rem; } nav a { display: inline-block; margin: .1rem .9rem .1rem 0; } a { color: inherit; }
-td.long { white-space: normal; text-align: left; min-width: 9rem; }
-@media print { body { max-width: none; padding: 0; } .scroll, .figure { overflow: visible; max-width: 100%; } }
-"""
+STYLE = Path(__file__).parent / "report.css"
 
 
 @dataclass
@@ -106,7 +83,8 @@ class ExperimentReport:
         contents = f"<nav>{' '.join(links)}</nav>" if len(self.headings) > 3 else ""
         found = "".join(f"<p class='summary'>{html.escape(words)}</p>" for words in self.summaries)
         body = f"<h1>{html.escape(self.title)}</h1>{lead}{found}{contents}{''.join(self.page)}{foot}"
-        return f"{head}<style>{STYLE}</style>{body}</html>\n"
+        style = STYLE.read_text(encoding="utf-8")
+        return f"{head}<style>\n{style}</style>{body}</html>\n"
 
     def markdown(self) -> str:
         return "\n".join(

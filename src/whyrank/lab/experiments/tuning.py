@@ -20,7 +20,7 @@ from whyrank.evaluation.candidates import Kind, of_split, options_for
 from whyrank.lab.experiments import measures
 from whyrank.lab.experiments.cache import digest
 from whyrank.lab.experiments.spaces import Space, check_sampler, spaces_of
-from whyrank.lab.experiments.workers import WorkerPool
+from whyrank.lab.experiments.workers import Call, ThisProcess, WorkerPool, results_of
 from whyrank.models import Model, model_class
 from whyrank.models.factors import FactorModel
 from whyrank.models.profile import Profile
@@ -31,7 +31,6 @@ from whyrank.version import __version__
 if TYPE_CHECKING:
     from optuna import Study, Trial
     from optuna.samplers import BaseSampler
-    from optuna.trial import FixedTrial, FrozenTrial
 
 SAMPLE = 4000  # validation pairs that are ranked at each look
 Sampler = Literal["tpe", "grid"]
@@ -122,41 +121,59 @@ def tune(
 
 
 def _found(
-    search: _Search,
-    study: Study,
-    sampler: Sampler,
-    trials: int | None,
-    seconds: float | None,
-    tell: Tell | None,
+    search: _Search, study: Study, sampler: Sampler, trials: int | None, seconds: float | None, tell: Tell | None,
     workers: WorkerPool | None,
-) -> Tuned:
-    """Run the trials that are missing, and choose."""
+) -> Tuned:  # fmt: skip
+    """Run the trials that are missing, and choose. Optuna proposes them, and hears of them here."""
+    pool = workers or ThisProcess()
     size = search.grid_size() if sampler == "grid" else None
-    wanted = min(each for each in (trials, size, math.inf) if each is not None)
+    wanted = min((each for each in (trials, size) if each is not None), default=None)
     finished = [trial for trial in study.trials if trial.state.is_finished()]
-    left = None if wanted == math.inf else max(int(wanted) - len(finished), 0)
+    end = time.monotonic() + (math.inf if seconds is None else seconds)
+    own_space = sampler == "tpe" and search.space == spaces_of(search.kind).get("tpe")
+    tried = any(trial.user_attrs.get("defaults") for trial in finished)
+    shared = pool.put(search)
 
-    def after(study: Study, trial: FrozenTrial) -> None:
+    def calls() -> Iterator[Call]:
+        left = math.inf if wanted is None else wanted - len(finished)
+        if left > 0 and own_space and not tried:
+            yield Call(None, try_out, (shared, {}))
+            left -= 1
+        while left > 0 and time.monotonic() < end:
+            trial = study.ask()
+            chosen = {name: suggest(trial, name, values) for name, values in search.searched.items()}
+            yield Call(trial, try_out, (shared, chosen, trial if workers is None else None))
+            left -= 1
+
+    for trial, (values, notes) in results_of(calls(), pool):
+        number = _tell_optuna(study, trial, values, notes)
         if tell:
             done = sum(each.state.is_finished() for each in study.trials)
-            values = trial.values if trial.state.name == "COMPLETE" else []
-            shown = " / ".join(f"{100 * value:.3f}" for value in values) or trial.state.name.lower()
-            tell(done, None if wanted == math.inf else int(wanted), f"trial {trial.number}: {shown}")
-
-    end = time.monotonic() + (math.inf if seconds is None else seconds)
-    tried = any(trial.user_attrs.get("defaults") for trial in finished)
-    if left != 0 and sampler == "tpe" and not tried and search.space == spaces_of(search.kind).get("tpe"):
-        _try_defaults(study, search, workers)
-        after(study, study.trials[-1])
-        left = None if left is None else left - 1
-        if seconds is not None:
-            seconds = max(end - time.monotonic(), 0.0)
-            left = left if seconds else 0
-    if left != 0 and workers is not None:
-        _side_by_side(study, search, left, seconds, workers, after)
-    elif left != 0:
-        study.optimize(search, n_trials=left, timeout=seconds, callbacks=[after])
+            measured = study.trials[number].values or []
+            shown = " / ".join(f"{100 * value:.3f}" for value in measured) or study.trials[number].state.name.lower()
+            tell(done, wanted, f"trial {number}: {shown}")
     return _tuned(search, study, sampler)
+
+
+def _tell_optuna(study: Study, trial: Trial | None, values: list[float] | None, notes: dict[str, Any]) -> int:
+    """Tell what a trial has measured (None: it was given up); return its number.
+
+    Of the defaults, which are no trial of Optuna's own: some lie outside of the ranges that are searched.
+    """
+    import optuna
+
+    states = optuna.trial.TrialState
+    state = states.PRUNED if values is None else states.FAIL if any(map(math.isnan, values)) else states.COMPLETE
+    if trial is None:
+        notes = notes | {"defaults": True}
+        measured = values if state == states.COMPLETE else None
+        study.add_trial(optuna.trial.create_trial(state=state, values=measured, user_attrs=notes))
+        return len(study.trials) - 1
+    for name, value in notes.items():
+        trial.set_user_attr(name, value)
+    with contextlib.suppress(RuntimeError):  # the last trial of a grid wants to stop a loop that is not Optuna's
+        study.tell(trial, values if state == states.COMPLETE else None, state)
+    return trial.number
 
 
 @contextlib.contextmanager
@@ -170,61 +187,20 @@ def _writing(storage: str | Path | None) -> Iterator[None]:
         raise ArtifactError(f"{storage}: cannot be written ({first_line(error)})") from error
 
 
-def _try_defaults(study: Study, search: _Search, workers: WorkerPool | None) -> None:
-    """A trial without settings. Optuna only hears of it: some defaults lie outside of the ranges that are searched."""
-    import optuna
+def try_out(
+    search: _Search, parameters: dict[str, Any], trial: Trial | None = None
+) -> tuple[list[float] | None, dict[str, Any]]:
+    """Run a trial with given parameters; its values (None: it was given up early), and what is noted of it.
 
-    if workers is None:
-        found, notes = try_out(search, {})
-    else:
-        found, notes = workers.gather([workers.submit(try_out, workers.put(search), {})])[0]
-    values = list(found) if isinstance(found, tuple) else [found]
-    notes = notes | {"defaults": True}
-    if any(map(math.isnan, values)):  # as Optuna takes a trial of its own that measures nothing
-        study.add_trial(optuna.trial.create_trial(state=optuna.trial.TrialState.FAIL, user_attrs=notes))
-    else:
-        study.add_trial(optuna.trial.create_trial(values=values, user_attrs=notes))
-
-
-def _side_by_side(
-    study: Study,
-    search: _Search,
-    left: int | None,
-    seconds: float | None,
-    workers: WorkerPool,
-    after: Callable[[Study, FrozenTrial], None],
-) -> None:
-    """Trials on workers; Optuna proposes them and hears of them here."""
-    shared, running = workers.put(search), dict[Any, Any]()
-    end = time.monotonic() + (math.inf if seconds is None else seconds)
-    while True:
-        while len(running) < workers.cpus and left != 0 and time.monotonic() < end:
-            trial = study.ask()
-            chosen = {name: suggest(trial, name, values) for name, values in search.searched.items()}
-            running[workers.submit(try_out, shared, chosen)] = trial
-            left = None if left is None else left - 1
-        if not running:
-            return
-        for reference in workers.first(list(running))[0]:
-            trial = running.pop(reference)
-            values, notes = workers.gather([reference])[0]
-            for name, value in notes.items():
-                trial.set_user_attr(name, value)
-            with contextlib.suppress(RuntimeError):  # the last trial of a grid wants to stop a loop that is not there
-                study.tell(trial, values)
-            after(study, study.trials[trial.number])
-
-
-def try_out(search: _Search, parameters: dict[str, Any]) -> tuple[float | tuple[float, float], dict[str, Any]]:
-    """One trial with given parameters: its values, and what it notes."""
-    import optuna
-
-    trial = optuna.trial.FixedTrial(parameters)
-    return search.measured(trial, dict(parameters)), trial.user_attrs
+    Only a `trial` of this process can be given up: that needs the others' progress.
+    """
+    parameters = dict(parameters)
+    values = search.measured(trial, parameters)
+    return values, {"parameters": parameters}
 
 
 class _Search:
-    """The objective: fit, sweep mu, and answer ndcg_paper on validation."""
+    """The objective: fit, sweep mu, and measure ndcg_paper on validation."""
 
     def __init__(self, model: str, split: Split, space: Space, threads: int | None, candidates: Kind = "pool") -> None:
         self.candidates = candidates
@@ -236,13 +212,8 @@ class _Search:
             self.looks = sorted(space["epochs"])
         self.searched = {name: values for name, values in space.items() if not (self.looks and name == "epochs")}
 
-    def __call__(self, trial: Trial) -> float | tuple[float, float]:
-        return self.measured(trial, {name: suggest(trial, name, values) for name, values in self.searched.items()})
-
-    def measured(self, trial: Trial | FixedTrial, parameters: dict[str, Any]) -> float | tuple[float, float]:
-        """Fit with these parameters; the trial is told what they became, and says when to give up."""
-        import optuna
-
+    def measured(self, trial: Trial | None, parameters: dict[str, Any]) -> list[float] | None:
+        """Fit with these parameters, which become what was chosen on the way; None: the trial was given up."""
         if self.looks:
             parameters["epochs"] = self.looks[-1]
         model = self.kind(**parameters).suited_to(self.candidates)
@@ -254,17 +225,14 @@ class _Search:
             model.fit(self.split.train, self.split.validation, Run(threads=self.threads, monitors=(watch,)))
         except TrainingError:  # what was seen before it went wrong still counts
             if watch.best is None:
-                trial.set_user_attr("parameters", parameters)
-                return (0.0, 0.0) if self.joint else 0.0
+                return [0.0, 0.0] if self.joint else [0.0]
         if watch.pruned:
-            trial.set_user_attr("parameters", parameters)
-            raise optuna.TrialPruned
+            return None
         value, epochs, mu = watch.best or watch.look(model)
         parameters |= ({"epochs": epochs} if self.looks else {}) | ({} if mu is None else {"mu": mu})
-        trial.set_user_attr("parameters", parameters)
         if self.kind.id == "bpr":
-            return self._items(model)
-        return (value, self._items(model)) if self.joint else value
+            return [self._items(model)]
+        return [value, self._items(model)] if self.joint else [value]
 
     def _items(self, model: Model) -> float:
         validation = self.split.validation
@@ -283,7 +251,7 @@ class Watch(Monitor):
         model: Model,
         split: Split,
         looks: list[int],
-        trial: Trial | FixedTrial | None,
+        trial: Trial | None,
         threads: int | None = None,
         candidates: Kind = "pool",
     ) -> None:
@@ -314,7 +282,7 @@ class Watch(Monitor):
         return found
 
 
-def suggest(trial: Trial | FixedTrial, name: str, values: Any) -> Any:
+def suggest(trial: Trial, name: str, values: Any) -> Any:
     """A value from a list or a range."""
     if isinstance(values, list):
         return trial.suggest_categorical(name, values)

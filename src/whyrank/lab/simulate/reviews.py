@@ -9,8 +9,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.triplets import Triplets
+from whyrank.lab.simulate.phrases import Phrasebook, expand, phrases
 from whyrank.lab.simulate.triplets import PRESETS, simulate, stage
-from whyrank.lab.simulate.words import CLOSERS, MIDDLES, OPENERS, TITLES, Phrasebook, expand
 
 VERB = re.compile(r"\b(was|were|is|are) ")
 MODIFIED = re.compile(r"\b(very|really|extremely|quite|so|a bit|rather|absolutely|truly|simply|just|not)\b")
@@ -66,7 +66,7 @@ def simulate_reviews(
 def _titles(data: Triplets, domain: str, rng: np.random.Generator) -> pl.Series:
     """One of the record's explanations, or a title that explains nothing."""
     assert data.texts is not None
-    others = expand(TITLES[domain])
+    others = expand(phrases()[domain]["titles"])
     csr = data.record_explanations
     chosen = csr.indices[csr.indptr[:-1] + rng.integers(csr.sizes())].astype(np.int64)
     other = np.flatnonzero(rng.random(data.records) >= EXPLANATION_TITLE)
@@ -82,11 +82,12 @@ def _bodies(data: Triplets, domain: str, rng: np.random.Generator) -> pl.Series:
     line = [data.explanation.astype(np.int64) * len(SHAPES) + np.searchsorted(edges, rng.random(len(data)))]
     record = [data.record_explanations.rows_of_entries().astype(np.int64)]
     place = [rng.random(len(data))]
+    about = phrases()[domain]
     others = (
-        (OPENERS[domain], 0.7, 0),
-        (MIDDLES[domain], 0.5, 0),
-        (MIDDLES[domain], 0.3, 0),
-        (CLOSERS, 0.4, 1),
+        (about["openers"], 0.7, 0),
+        (about["middles"], 0.5, 0),
+        (about["middles"], 0.3, 0),
+        (phrases()["closers"], 0.4, 1),
     )
     for turn, (templates, share, after) in enumerate(others):
         book = expand(templates)
