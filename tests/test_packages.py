@@ -75,6 +75,11 @@ def test_the_picture_of_the_packages_is_that_of_the_imports() -> None:
     assert SCRIPT["PICTURE"].read_text(encoding="utf-8") == SCRIPT["drawing"](), "run scripts/architecture"
 
 
+def test_the_page_of_options_is_that_of_their_declarations() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "options"))
+    assert script["PAGE"].read_text(encoding="utf-8") == script["page"](), "run scripts/options"
+
+
 # -- the map of docs/architecture.md -----------------------------------------------------------------------------------
 
 
