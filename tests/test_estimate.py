@@ -179,16 +179,26 @@ def test_reactions_are_joined_counted_once_and_weighed(log: Log) -> None:
     assert found.reward.sum() == 6.75
 
 
-def part_of(log: Log, exposures: pl.DataFrame) -> Log:
+def part_of(log: Log, wanted: pl.Expr) -> Log:
     """Some exposures of a log, and the events that refer to them."""
-    return Log(exposures, log.events.join(exposures, on="exposure", how="semi"))
+    shown = log.exposures.filter(wanted)
+    return Log(shown, log.events.join(shown, on="exposure", how="semi"))
+
+
+def with_an_empty_list(log: Log, asked: int, **changed: str) -> Log:
+    """A log and a list without reasons, for which some were asked."""
+    none = {"exposure": "z", "position": 0, "explanation": None, "propensity": 1.0, "asked": asked} | changed
+    head = log.exposures.filter(pl.col("position") == 1).head(1)
+    kinds = log.exposures.schema
+    row = head.with_columns(pl.lit(value, kinds[name]).alias(name) for name, value in none.items())
+    return Log(pl.concat([log.exposures, row]), log.events)
 
 
 def test_logs_that_cannot_tell_are_refused_with_the_reason(people: SimulatedPeople, log: Log, shown: wr.Model) -> None:
     best = simulate_log(people, shown, 300, wr.Options(), seed=2)
     pop = wr.POP().fit(people.triplets)
     assert "nothing was drawn" in estimate(best, Policy(pop)).verdict()
-    few = log.exposures.filter(pl.col("user").is_in(log.exposures["user"].unique().sort()[:9].implode()))
+    few = pl.col("user").is_in(log.exposures["user"].unique().sort()[:9].implode())
     assert "9 people" in estimate(part_of(log, few), Policy(shown, DRAWN)).verdict()
     cold = simulate_log(people, shown, 3000, wr.Options(explore=0.02, distinctive=1.0), seed=3)
     unlike = estimate(cold, Policy(wr.RAND().fit(people.triplets), wr.Options(distinctive=1.0)))
@@ -209,7 +219,7 @@ def test_bad_logs_and_settings_are_named(log: Log, shown: wr.Model, tmp_path: Pa
     with pytest.raises(DataError, match=r"propensity.*1\.5"):
         Log(log.exposures.with_columns(pl.lit(1.5).alias("propensity")), log.events)
     with pytest.raises(DataError, match="no exposures"):
-        estimate(part_of(log, log.exposures.clear()), Policy(shown))
+        estimate(part_of(log, pl.lit(False)), Policy(shown))
     with pytest.raises(ParameterError, match="clip is 0"):
         estimate(log, Policy(shown), clip=0)
     with pytest.raises(ParameterError, match="no reaction 'liked'"):
@@ -246,36 +256,19 @@ def test_lists_of_pairs_are_left_out_and_lists_of_no_reasons_that_were_wanted_co
     assert estimate(half, Policy(shown, DRAWN)).lists == 3000
     with pytest.raises(DataError, match="no exposures of reasons of an item"):
         lists_of(Log(log.exposures.with_columns(route=pl.lit("pairs")), log.events))
-    head = log.exposures.filter(pl.col("position") == 1).head(1)
-    none = head.with_columns(
-        exposure=pl.lit("z"), position=pl.lit(0, pl.Int32), explanation=pl.lit(None, pl.String), propensity=1.0
-    )
-    wanted, unwanted = (
-        estimate(Log(pl.concat([log.exposures, none.with_columns(asked=pl.lit(n, pl.Int32))]), log.events), policy)
-        for n in (3, 0)
-        for policy in [Policy(shown, DRAWN)]
-    )
-    ips = [next(each for each in found.lines if each.estimator == "ips") for found in (wanted, unwanted)]
-    assert ips[0].ess == pytest.approx(6000)  # the model would have shown something
-    assert ips[1].ess == pytest.approx(6001)
+    policy = Policy(shown, DRAWN)
+    for asked, lists in ((3, 6000), (0, 6001)):  # of what was asked for the model would have shown something
+        found = estimate(with_an_empty_list(log, asked), policy)
+        (ips,) = [each for each in found.lines if each.estimator == "ips"]
+        assert ips.ess == pytest.approx(lists)
 
 
 def test_a_long_length_that_was_asked_for_changes_nothing_but_what_could_have_been_shown(
     log: Log, shown: wr.Model
 ) -> None:
-    head = log.exposures.filter(pl.col("position") == 1).head(1)
-    none = head.with_columns(
-        exposure=pl.lit("z"),
-        item=pl.lit("an item without any reasons"),
-        position=pl.lit(0, pl.Int32),
-        explanation=pl.lit(None, pl.String),
-        propensity=1.0,
-    )
-    policy = Policy(shown, DRAWN)
-    found = {}
+    policy, found = Policy(shown, DRAWN), {}
     for asked in (3, 4, 100_000):
-        one = none.with_columns(asked=pl.lit(asked, pl.Int32))
-        lists = lists_of(Log(pl.concat([log.exposures, one]), log.events))
+        lists = lists_of(with_an_empty_list(log, asked, item="an item without any reasons"))
         assert lists.reward.shape[1] == min(asked, 4)  # a place for "nothing more", and no further ones
         found[asked] = estimate(lists, policy, policy)
     assert [each.estimator for each in found[100_000].lines] == list(estimators.ESTIMATORS)
@@ -313,41 +306,26 @@ def test_guesses_are_what_a_position_gets_times_how_an_explanation_fares(seed: i
 def test_the_command_prints_a_table_a_verdict_and_json(
     log: Log, shown: wr.Model, people: SimulatedPeople, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def call(*more: str) -> tuple[int, str]:
+        options = ["--explore", "1", "--epsilon", "0.2", "--distinctive", "1", "--support", "1"]
+        models = ["--model", str(tmp_path / "pop"), "--baseline", str(tmp_path / "shown")]
+        with pytest.raises(SystemExit) as done:
+            main(["estimate", str(tmp_path / "log"), *models, *options, *more])
+        return int(done.value.code or 0), capsys.readouterr().out
+
     log.write(tmp_path / "log")
     shown.save(tmp_path / "shown")
     wr.POP().fit(people.triplets).save(tmp_path / "pop")
-    options = ["--explore", "1", "--epsilon", "0.2", "--distinctive", "1", "--support", "1"]
-    given_ = [
-        "estimate",
-        str(tmp_path / "log"),
-        "--model",
-        str(tmp_path / "pop"),
-        "--baseline",
-        str(tmp_path / "shown"),
-    ]
-    with pytest.raises(SystemExit) as done:
-        main([*given_, *options])
-    assert done.value.code == 0
-    printed = capsys.readouterr().out
-    assert "independent" in printed
-    assert printed.index("It would get") < printed.index("independent")
-    assert "effective" in printed
-    with pytest.raises(SystemExit):
-        main([*given_, *options, "--json"])
-    found = json.loads(capsys.readouterr().out)
-    assert len(found["lines"]) == 6
-    assert found["users"] == 120
+    code, printed = call()
+    assert code == 0
+    assert printed.index("It would get") < printed.index("effective") < printed.index("independent")
+    found = json.loads(call("--json")[1])
+    assert (len(found["lines"]), found["users"]) == (6, 120)
     Log(log.exposures, log.events.clear()).write(tmp_path / "log")
-    with pytest.raises(SystemExit) as done:
-        main([*given_, *options])
-    assert done.value.code == 3
-    printed = capsys.readouterr().out
-    assert printed.startswith("The log cannot tell: nobody reacted")
-    assert "uplift" not in printed
-    with pytest.raises(SystemExit) as done:
-        main([*given_, *options, "--json"])
-    assert done.value.code == 3
-    assert json.loads(capsys.readouterr().out)["refusals"] == ["nobody reacted to anything"]
+    code, printed = call()
+    assert (code, printed.startswith("The log cannot tell: nobody reacted"), "uplift" in printed) == (3, True, False)
+    code, printed = call("--json")
+    assert (code, json.loads(printed)["refusals"]) == (3, ["nobody reacted to anything"])
 
 
 def test_a_ratio_to_nothing_is_left_empty() -> None:
