@@ -224,7 +224,7 @@ def test_sentences_follow_the_counts(each: str, counts: dict[str, Any], expected
     [
         ("staff great", "they found us a pram", "Six guests praise the staff: “they found us a pram”. One disagrees."),
         ("staff great", "They found a pram.", "Six guests praise the staff: “They found a pram.” One disagrees."),
-        ("bed+", "comfortable beds", "Six guests find the beds comfortable. One disagrees."),  # nothing new
+        ("bed+", "The bed was so comfortable", "Six guests find the beds comfortable. One disagrees."),  # nothing new
         ("bed+", "long " * 30, "Six guests find the beds comfortable. One disagrees."),
         ("own+", "my own words", "Six guests agree: “room for all seven of us”. One disagrees."),
     ],
@@ -269,7 +269,13 @@ def reason(text: str, aspect: str | None, polarity: int, said: str = "", quote: 
     return Reason(1, text, text, shown, 1.0, {}, evidence, aspect, polarity, quotes, None)
 
 
-QUOTES = (None, "we counted 40 steps to the gate", "So light, so quiet!", "it says “welcome”; then it sings.", "Wow…")
+QUOTES = (
+    None,
+    "we counted 40 steps to the gate",
+    "So light, so quiet!",
+    "it says “welcome”; then it sings.",
+    "such a joy to watch…",
+)
 
 
 def test_ten_thousand_sentences_are_well_formed_true_and_backed_and_no_other_number_is() -> None:
@@ -355,7 +361,7 @@ def test_templates_are_a_file_that_can_be_replaced(tmp_path: Path) -> None:
     for templates in (found, pickle.loads(pickle.dumps(found))):
         assert sentence("room0", None, templates, supporting=2) == "The large rooms!"
         assert sentence("wall-", None, templates, supporting=2) == "Two readers find the walls thin."
-        assert sentence("wall-", "heard it all!", templates, supporting=2) == "«heard it all!»"
+        assert sentence("wall-", "heard every word!", templates, supporting=2) == "«heard every word!»"
     assert templates.words.irregular["ox"] == "oxen"
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 from whyrank.wording.phrases import singular_of
 from whyrank.wording.templates import OFTEN, default_templates
@@ -17,38 +19,14 @@ WORD = re.compile(r"[a-z]+(?:['’-][a-z]+)*|\d[\d,]*(?:\.\d+)?%?")
 CLAUSES = re.compile(r"(?<=[.!?;:\n])\s+|[;:\n]|,\s*(?:and|but|while|although|though|yet)\s+|\bbut\b")
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-NOT = _words(
-    "no not never none nobody nothing neither nor without hardly barely cannot lack isn't aren't wasn't weren't don't "
-    "doesn't didn't can't couldn't won't wouldn't hasn't haven't hadn't shouldn't"
-)
-FOR = _words("praise praised praises love loved loves like liked likes enjoy enjoyed enjoys appreciate appreciated")
-AGAINST = _words(
-    "complain complained complains criticize criticized criticizes criticise criticised dislike disliked dislikes hate "
-    "hated hates disagree disagrees"
-)
-CAUSES = _words("because since therefore hence thus why reason")
-ALL = _words("all everyone everybody always every each unanimously")
-MOST = _words("most mostly majority usually")
-SEVERAL = {"several": 3, "many": 5, "numerous": 5, "lot": 5, "couple": 2, "some": 2, "dozen": 12}
-QUANTITIES = ALL | MOST | frozenset(SEVERAL)
-YOU = _words("you your yours yourself")
-PEOPLE = _words(
-    "person people guest customer visitor user reviewer reader traveler traveller diner viewer buyer listener patient "
-    "student player"
-)
-MENTIONS = _words("mention mentions mentioned mentioning")
-# Words that claim nothing. No modal verbs and no intensifiers: "could be quiet" and "very quiet" say something else.
-PLAIN = _words(
-    "a an the this that these those it its they them their there here is are was were be been being ha has have had do "
-    "does did in on at to of for from by with about as and so who which what we our us i also often review hotel place "
-    "item product film movie book restaurant album game say says said found find finds think thinks thought describe "
-    "describes described call calls called report reports reported tag tagged"
+LISTS: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+SEVERAL: dict[str, int] = LISTS["several"]
+NAMES = ("not", "for", "against", "causes", "all", "most", "you", "people", "mentions", "plain")
+NOT, FOR, AGAINST, CAUSES, ALL, MOST, YOU, PEOPLE, MENTIONS, PLAIN = (
+    frozenset(" ".join(LISTS[name]).split()) for name in NAMES
 )
 PLAIN |= PEOPLE | YOU | MENTIONS
+QUANTITIES = ALL | MOST | frozenset(SEVERAL)
 
 
 class PeopleCounts(Protocol):

@@ -22,6 +22,7 @@ class Words(NamedTuple):
     general: frozenset[str]  # adjectives that praise or blame without saying why: great
     near: frozenset[str]  # first words of what is near: close, next, within
     clausal: frozenset[str]  # words of whole clauses, which are quoted
+    empty: frozenset[str]  # words that say nothing of their own
 
 
 class Phrase(NamedTuple):

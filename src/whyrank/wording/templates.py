@@ -21,9 +21,11 @@ DEFAULT = Path(__file__).parent / "en.json"
 AT_LEAST = 3  # people from whom on "at least" is said
 OFTEN, OFTEN_SHARE = 3, 0.3  # items, and share of the user's, from which on a user mentions an aspect often
 OF_SHARE = 0.2  # of those who reviewed an item, from which on their number is told
+NEW_WORDS = 2  # of a quote beyond those of its sentence
 LONGEST_QUOTE = 100  # characters that stand within a sentence
 CACHED = 200_000  # sentences, and as many phrases, of a catalog
 LARGEST_BYTES = 1 << 20  # of a file of templates
+WORD = re.compile(r"\w+")
 QUOTE = "\0"  # where a quote will stand
 VARIANTS = 12  # any number of templates up to four takes turns with it
 PLACES = frozenset(
@@ -139,7 +141,7 @@ class SentenceWriter:
             known[key] = self._written(Told(*row), quoted=quoted)
         text, rest = known[key]
         if QUOTE in text:
-            if _words(quote or "") <= _words(text):  # it says no more than the sentence
+            if len(self._content(quote or "") - self._content(text)) < NEW_WORDS:  # it says no more than the sentence
                 return self.sentence(row)
             text = text.replace(QUOTE, quote or "")
         return _finished(text) + rest
@@ -218,6 +220,10 @@ class SentenceWriter:
         one, many = (who, None) if told.supporting == 1 else (None, who)
         return {"who": who, "at_least": at_least, "one": one, "many": many}
 
+    def _content(self, text: str) -> set[str]:
+        """The words that say something, whatever their number."""
+        return {word.rstrip("s") for word in WORD.findall(text.lower()) if word not in self._templates.words.empty}
+
     def _number(self, count: int, *, digits: bool = False) -> str:
         """Small numbers as words."""
         words = self._settings["numbers"]
@@ -240,10 +246,6 @@ def _additions(told: Told, phrase: Phrase, case: str, unquoted: bool) -> list[st
     if told.familiar == 2:
         return [*found, "often"]
     return ["before"] if told.familiar and case in ("opinion", "whole") and not found else found
-
-
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text.lower()))
 
 
 def _finished(text: str) -> str:
