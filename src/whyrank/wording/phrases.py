@@ -33,6 +33,7 @@ class Phrase(NamedTuple):
     noun: str | None = None  # the beds
     phrase: str | None = None  # the comfortable beds
     adjective: str | None = None  # comfortable, where it can follow the noun
+    found: str | None = None  # comfortable, where it can follow "find it"
     subject: str | None = None  # who does what the statement says: it, the heater
     statement: str | None = None  # good for families, leaves hair soft, no elevator
     several: bool = False  # whether "are" follows
@@ -63,7 +64,7 @@ def phrase_of(text: str, aspect: str | None, sense: str | None, words: Words) ->
         return Phrase(statement=text)
     kind = _kind(text, aspect, sense, words)
     if kind == "itself" and text.removeprefix(sense).count(" ") == 1 and text.startswith(f"{sense} "):
-        return Phrase(kind, statement=sense)  # of "fun game" what it says about the item
+        text = sense  # of "fun game" what it says about the item
     if kind == "opinion":
         return _opinion(text, aspect, words)
     if kind == "words":
@@ -71,8 +72,23 @@ def phrase_of(text: str, aspect: str | None, sense: str | None, words: Words) ->
     first, space, rest = text.partition(" ")
     if first[1:].islower():  # one somebody began with a capital stands within a sentence
         text = first.lower() + space + rest
-    several = kind == "lack" and is_plural(text.rpartition(" ")[2], words)
-    return Phrase(kind, subject=_subject(text, aspect, words), statement=text, several=several)
+    last = text.rpartition(" ")[2]
+    if last in words.plural and (first == "no" or kind == "effect"):
+        text = plural_of(text, words.irregular)  # no towels, removes stains
+    if last in words.uncountable and kind == "fact":
+        text = text.replace(f" a {last}", f" {last}").replace(f" an {last}", f" {last}")  # has parking
+    return Phrase(
+        kind,
+        found=_found(text),
+        subject=_subject(text, aspect, words),
+        statement=text,
+        several=kind == "lack" and is_plural(text.rpartition(" ")[2], words),
+    )
+
+
+def _found(adjective: str) -> str | None:
+    """What people find something: nobody finds it not sticky."""
+    return None if adjective.startswith(("not ", "never ")) else adjective
 
 
 def _subject(text: str, aspect: str, words: Words) -> str:
@@ -85,7 +101,7 @@ def _subject(text: str, aspect: str, words: Words) -> str:
 
 def _kind(text: str, aspect: str, sense: str, words: Words) -> str:
     first, *rest = text.lower().split()
-    verbal = bool(rest) and (first == "has" or singular_of(first, words.irregular) != first)
+    verbal = (bool(rest) or sense == first) and (first == "has" or singular_of(first, words.irregular) != first)
     if sense.startswith('"'):
         return "words"
     if verbal and (aspect.startswith("to ") or first in ("does", *sense.split()[:1])):
@@ -134,7 +150,8 @@ def _opinion(text: str, aspect: str, words: Words) -> Phrase:
     degree = adjective.lower().startswith(DEGREES)  # "the too small rooms" is not English
     phrase = None if degree else f"{words.the} {adjective} {nouns}"
     after = None if adjective in words.attributive else adjective
-    return Phrase("opinion", topic, noun, phrase, after, several=several, person=person)
+    found = None if after is None else _found(after)
+    return Phrase("opinion", topic, noun, phrase, after, found, several=several, person=person)
 
 
 def _same(written: list[str], aspect: list[str], words: Words) -> bool:

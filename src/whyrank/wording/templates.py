@@ -30,7 +30,7 @@ QUOTE = "\0"  # where a quote will stand
 VARIANTS = 12  # any number of templates up to four takes turns with it
 PLACES = frozenset(
     "who at_least one many supporting people opposing mixed detail detailed user_says items topic "  # noqa: SIM905
-    "noun phrase adjective subject statement text this here it sentence quote reviewers".split()
+    "noun phrase adjective found subject statement text this here it sentence quote reviewers".split()
 )
 AGREES = {"is": "several", "disagree": "opposing", "call": "detail"}  # other verbs agree with who says it
 SIGNS = {1: "", -1: "-", 0: "0"}  # a kind's sentences of praise, blame, or neither; without those, of praise
