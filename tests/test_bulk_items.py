@@ -48,7 +48,7 @@ def test_excluded_explanations_never_come_and_the_rest_is_exact(seed: int, pool:
 def test_excluded_goes_with_nothing_else() -> None:
     search = Search(np.eye(3, dtype=np.float32), [0, 1, 2])
     nothing = CSR.from_pairs(np.empty(0, np.int64), np.empty(0, np.int64), 1, 3)
-    with pytest.raises(ParameterError, match="neither bonus nor candidates"):
+    with pytest.raises(ParameterError, match="without a bonus"):
         search.top(np.ones((1, 3), np.float32), 1, excluded=nothing, bonus=nothing)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="excluded"):
         search.top(np.ones((2, 3), np.float32), 1, excluded=nothing)

@@ -15,12 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from test_people import POOL, ROWS, Row, one_time_per_record, some_rows, table
+from test_people import POOL, ROWS, Row, are_opposites, one_time_per_record, position, some_rows, table
 from whyrank.cli import main
 from whyrank.cli.cards import card
 from whyrank.data.triplets import Triplets
 from whyrank.errors import ParameterError, UnknownId
+from whyrank.explain._columns import distinct_rows
 from whyrank.explain.bulk import BulkColumns, explain_file
+from whyrank.explain.evidence import Evidence
 from whyrank.explain.options import Options
 from whyrank.explain.rank import rank
 from whyrank.explain.reasons import reasons
@@ -63,38 +65,42 @@ def test_evidence_agrees_with_sets(rows: list[Row], user: str, item: str) -> Non
     rows = one_time_per_record([*rows, ("ann", "inn", "nice|", 1, None), ("ann", "zoo", "nice|", 1, None)])
     model = counts_model(rows)
     for each in model.explain(user, item, n=9, **vars(Options.plain())):
-        _, aspect, sign = POOL[each.explanation]
+        _, aspect, sign, *_ = POOL[each.explanation]
         here = [row for row in rows if row[1] == item]
         same = [row for row in here if POOL[row[2]][1] == aspect and aspect is not None]
+        says = {row[0] for row in here if row[2] == each.explanation}
+        so = {row[0] for row in here if position(row[2]) == position(each.explanation)}
+        against = {row[0] for row in here if are_opposites(row[2], each.explanation)}
         said = each.evidence
-        assert said.supporting == said.item == len({row[0] for row in here if row[2] == each.explanation})
+        assert (said.supporting, said.mixed) == (len(says - against), len(says & against))
+        assert said.opposing == len(against - so)
         assert said.mentions == len({row[0] for row in same})
-        assert said.opposing == len({row[0] for row in same if POOL[row[2]][2] * sign < 0})
-        assert said.agreeing == len({row[0] for row in same if POOL[row[2]][2] * sign > 0})
-        assert said.user == len({row[1] for row in rows if row[0] == user and row[2] == each.explanation})
+        assert said.praise == len({row[0] for row in same if POOL[row[2]][2] > 0})
+        assert said.complaints == len({row[0] for row in same if POOL[row[2]][2] < 0})
+        assert said.user_says == len({row[1] for row in rows if row[0] == user and row[2] == each.explanation})
         of_user = {row[1] for row in rows if row[0] == user and aspect is not None and POOL[row[2]][1] == aspect}
-        assert said.user_aspect == len(of_user)
+        assert said.user_mentions == len(of_user)
         assert said.latest == max((row[3] * 1000 for row in here if row[2] == each.explanation), default=None)
         assert (each.aspect, each.polarity) == (aspect, sign)
 
 
 def test_the_shower_is_not_good_where_four_found_it_pitiful() -> None:
-    rows: list[Row] = [("ann", "inn", "bed|comfortable|+", 1, None)]
+    rows: list[Row] = [("ann", "inn", "bed|soft|+", 1, None)]
     rows += [(f"u{n}", "inn", "bed|hard|-", 1, None) for n in range(4)]
     rows += [("ann", "inn", "staff|friendly|+", 1, None)]
     model = counts_model(rows)
 
     def shown(**options: Any) -> list[str]:
-        return sorted(each.text for each in model.explain("ann", "inn", **options))
+        return sorted(each.text for each in model.explain("ann", "inn", support=1, **options))
 
     assert shown() == ["friendly staff"]
-    assert shown(backing=0.2) == ["comfortable bed", "friendly staff"]
+    assert shown(backing=0.2) == ["friendly staff", "soft bed"]
     assert shown(backing=0.25) == ["friendly staff"]  # more than, not as many as
-    assert shown(backing=0.0) == ["comfortable bed", "friendly staff"]
+    assert shown(backing=0.0) == ["friendly staff", "soft bed"]
     assert shown(polarity="negative") == ["hard bed"]
     assert shown(polarity="any") == ["friendly staff", "hard bed"]
-    assert shown(polarity="any", backing=0.0, per_aspect=0) == ["comfortable bed", "friendly staff"]  # no contradiction
-    everything = ["comfortable bed", "friendly staff", "hard bed"]
+    assert shown(polarity="any", backing=0.0, per_aspect=0) == ["friendly staff", "soft bed"]  # no contradiction
+    everything = ["friendly staff", "hard bed", "soft bed"]
     assert shown(polarity="any", backing=0.0, per_aspect=0, consistent=False) == everything
 
 
@@ -111,7 +117,7 @@ def test_quotes_are_of_others_where_there_are_others_and_never_say_who(
     model = counts_model(rows)
 
     def quoted(user: str, item: str) -> list[dict[str, object]]:
-        return model.explain(user, item)[0].quotes
+        return model.explain(user, item, support=1)[0].quotes
 
     assert [each["text"][:8] for each in quoted("bob", "inn")] == ["what ann"]
     assert [each["text"][:8] for each in quoted("ann", "inn")] == ["what bob"]
@@ -139,7 +145,8 @@ def expected_list(model: Model, user: int, item: int, n: int, options: Options) 
         sign, aspect = int(catalog.signs[number]), int(catalog.aspect[number])
         if options.polarity != "any" and (sign < 0) != (options.polarity == "negative"):
             continue
-        if options.grounded and (not said.supporting or said.supporting <= options.backing * said.opposing):
+        few = said.supporting < options.support or said.supporting <= options.backing * said.opposing
+        if options.grounded and few:
             continue
         same = [other for other in chosen if aspect >= 0 and catalog.aspect[other] == aspect]
         if options.per_aspect and len(same) >= options.per_aspect:
@@ -157,6 +164,7 @@ OPTIONS = st.builds(
     Options,
     grounded=st.booleans(),
     backing=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
+    support=st.integers(1, 4),
     polarity=st.sampled_from(["any", "positive", "negative"]),
     per_aspect=st.integers(0, 3),
     consistent=st.booleans(),
@@ -180,7 +188,7 @@ def test_a_list_asks_for_more_until_it_is_full() -> None:
     rows += [("u0", "i", "staff|good|1"), ("u0", "i", "pool|good|1"), ("u0", "i", "tag1")]
     model = POP().fit(several(rows))
     for options in ({}, {"grounded": False}, {"diversity": 0.2}):
-        found = model.explain("u0", "i", n=4, backing=0.0, **options)
+        found = model.explain("u0", "i", n=4, backing=0.0, support=1, **options)
         assert sorted(filter(None, (each.aspect for each in found))) == ["bed", "pool", "staff"], options
 
 
@@ -290,7 +298,7 @@ def test_everybody_gets_the_same_reasons(
         assert found["fallback"].to_list() == [fallback] * len(expected) + [None]
         for name in ("rank", "explanation", "text", "sentence", "aspect", "polarity"):
             assert found[name].to_list() == [*(each[name] for each in expected), None], name
-        for name in ("supporting", "opposing", "mentions", "user_aspect", "latest"):
+        for name in (each.name for each in Evidence.declared() if each.name != "similar_items"):
             assert found[name].to_list() == [*(each["evidence"][name] for each in expected), None], name
     assert tables[0]["quotes"].to_list() == [*(each["quotes"] for each in expected), None]
 
@@ -398,13 +406,14 @@ def test_cards_fit_eighty_columns_and_show_title_sentences_quote_and_counts(
     assert all(len(line) <= 80 for line in lines)
     assert "guest" in out
     assert "people" not in out
-    assert f"{first.evidence.supporting} for" in out
+    assert f"{first.evidence.supporting} say so" in out
     assert "“" in out
     assert "score" not in out
     code, out, _ = run(capsys, "recommend", folder, "-u", "nobody", "-n", 2, "--no-quotes")
     assert code == 0
     assert "unknown user" in out
-    assert run(capsys, "explain", folder, "-u", "u1", "-i", "i1", "--ban", "bed", "--ban", "staff", "--ban", "nice")[2]
+    banned = [part for word in ("bed", "staff", "nice", "fun") for part in ("--ban", word)]
+    assert run(capsys, "explain", folder, "-u", "u1", "-i", "i1", *banned)[2]
 
 
 def test_the_quote_of_a_card_stands_below_the_reason_that_it_backs(folder: Path) -> None:
@@ -435,12 +444,23 @@ def test_bulk_writes_quotes_only_when_asked_for(folder: Path, tmp_path: Path) ->
         assert ("quotes" in pl.read_parquet(tmp_path / "out.parquet").columns) == quotes
 
 
-def test_many_sentences_are_those_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_of_many_pairs_are_the_reasons_of_each() -> None:
     model = counts_model(one_time_per_record(some_rows(300, 5)))
     pairs = [(f"u{n % 12}", f"i{n % 4}") for n in range(60)]
-    few = model.explain_many(pairs, 5)
-    monkeypatch.setattr("whyrank.explain.sentences.MANY", 1)
-    assert model.explain_many(pairs, 5).equals(few)
+    many = model.explain_many(pairs, 5).drop_nulls("rank")
+    alone = [each for pair in pairs for each in model.explain(*pair, 5)]
+    assert len(alone) > 100
+    assert many["sentence"].to_list() == [each.sentence for each in alone]
+    assert many["score"].to_list() == [each.score for each in alone]
+    names = [each.name for each in Evidence.declared()]
+    assert many.select(names).rows() == [tuple(each.evidence.as_dict().values()) for each in alone]
+
+
+@given(st.lists(st.lists(st.integers(-2, 1), min_size=3, max_size=3), max_size=60))
+def test_equal_rows_are_found_once(rows: list[list[int]]) -> None:
+    first, place = distinct_rows(np.array(rows, np.int64).reshape(-1, 3))
+    assert [rows[first[at]] for at in place] == rows
+    assert first.tolist() == [k for k, row in enumerate(rows) if row not in rows[:k]]
 
 
 def test_a_filter_of_another_length_is_refused() -> None:

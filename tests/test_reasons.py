@@ -19,7 +19,7 @@ from whyrank.evaluation import beyond
 from whyrank.explain import bulk
 from whyrank.explain._neighbours import jaccard, neighbours
 from whyrank.explain.bulk import BulkColumns, explain_file
-from whyrank.explain.evidence import evidence
+from whyrank.explain.evidence import count_reasons
 from whyrank.explain.options import Options
 from whyrank.explain.rank import rank
 from whyrank.explain.words import word_sets
@@ -38,8 +38,8 @@ def test_evidence_counts_records(model: BPER, split: Split) -> None:
     user, item = train["user"][0], train["item"][0]
     for reason in model.explain(user, item, n=30, **PLAIN):
         said = train.filter(pl.col("explanation") == reason.explanation)
-        assert reason.evidence.item == said.filter(pl.col("item") == item)["record"].n_unique()
-        assert reason.evidence.user == said.filter(pl.col("user") == user)["record"].n_unique()
+        assert reason.evidence.supporting == said.filter(pl.col("item") == item)["user"].n_unique()
+        assert reason.evidence.user_says == said.filter(pl.col("user") == user)["item"].n_unique()
 
 
 def test_similar_items_are_those_with_the_largest_jaccard_index(model: BPER, split: Split) -> None:
@@ -52,10 +52,15 @@ def test_similar_items_are_those_with_the_largest_jaccard_index(model: BPER, spl
     best = np.sort(values)[::-1][: len(found)]
     assert np.allclose([values[other] for other in found], best)
     pair = (np.array([-1], np.int32), np.array([0], np.int32))
-    counts = evidence(model.catalog_, *pair, np.zeros(1, np.int64), np.array([5], np.int32))
+    counted = []
+    for times in (1, 100):  # looked up one by one, and added up at once
+        pairs = (np.repeat(pair[0], times), np.repeat(pair[1], times))
+        lists = (np.full((times, 1), 5, np.int32), np.zeros((times, 1), np.float32))
+        counted.append(count_reasons(model.catalog_, pairs, lists, similar=True).counts)
     expected = sum(int(said.counts[said.indptr[o] : said.indptr[o + 1]][said.row(o) == 5].sum()) for o in found)
-    assert counts.similar_items[0] == expected
-    assert counts.user[0] == 0
+    for counts in counted:
+        assert set(counts["similar_items"].tolist()) == {expected}
+        assert not counts["user_says"].any()
 
 
 @given(st.lists(st.sets(st.integers(0, 9), max_size=6), min_size=2, max_size=8), st.integers(1, 9))
@@ -252,7 +257,7 @@ def test_banned_words_never_fail_open(model: BPER, split: Split) -> None:
     few = POP().fit(Triplets.from_frame(pl.DataFrame(rows)))
 
     def shown(*banned: str) -> set[str]:
-        return {reason.text for reason in few.explain("u0", "i", banned=banned)}
+        return {reason.text for reason in few.explain("u0", "i", banned=banned, support=1)}
 
     assert shown("c++") == set(names[1:])
     assert shown("Location", "OLD") == {names[0], names[3]}

@@ -17,9 +17,9 @@ from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError
 from whyrank.index import bounds as upper_bounds
 from whyrank.index import search as search_module
+from whyrank.index._grounded import ItemRules, ListRules
 from whyrank.index._heap import empty_into, entry_of, offer
 from whyrank.index.bounds import UpperBounds
-from whyrank.index._grounded import ItemRules, ListRules
 from whyrank.index.form import Bonus
 from whyrank.index.search import Search
 from whyrank.simd import BLOCK

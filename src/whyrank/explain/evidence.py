@@ -1,7 +1,7 @@
 """Evidence: who says a reason about the item, who says the opposite, and who says it elsewhere.
 
 What is counted is declared once, in the fields of `Evidence`. Columns, tables, JSON, schemas and the page follow from
-them. To add a count: its field here with its line in `_count`, and in `data/people.py` what has to be known for it.
+them. To add a count: its field here with its line in `_count_one`, and in `data/people.py` what has to be known for it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.once import OncePer
 from whyrank.explain._neighbours import neighbours
-from whyrank.index._lookup import count_at, counts_over, place_of
-from whyrank.index.form import Numbers
+from whyrank.explain.topics import groups_of
+from whyrank.index._lookup import count_at, place_of
+from whyrank.index.form import Floats, Numbers, Rows
+from whyrank.wording.templates import OFTEN, OFTEN_SHARE, VARIANTS, Told
 
 LIKE = 20  # how many items count as "like" an item
+FEW_ROWS = 64  # reasons, up to which similar items are looked at one by one
 UNKNOWN = np.iinfo(np.int64).min  # in columns of what may be unknown
 
 
@@ -99,43 +102,46 @@ class Evidence:
         return {name: getattr(self, name) for name in Evidence.__slots__}
 
 
-@dataclass(frozen=True, eq=False)
-class EvidenceColumns:
-    """Evidence of many (user, item, explanation) at once."""
+DTYPE = np.dtype([(each.name, np.int64) for each in Evidence.declared()])
+OPTIONAL = [each.name for each in Evidence.declared() if each.optional]
+TOLD = np.dtype([(name, np.int64) for name in Told._fields])
 
-    table: NDArray[np.void]  # a row for each, with the fields of `Evidence`
-    entries: NDArray[np.int64]  # where (item, explanation) is in its relation, -1 where nobody says it
 
-    def column(self, name: str) -> NDArray[np.int64]:
-        """Return one count of every row; what may be unknown is UNKNOWN there."""
-        values: NDArray[np.int64] = self.table[name]
-        return values
+class ReasonColumns(NamedTuple):
+    """Ranked explanations of many pairs as columns, pair by pair, best first, with their evidence."""
 
-    def objects(self) -> list[Evidence]:
-        """Return the rows as objects."""
-        unknown = {UNKNOWN: None}
-        return [Evidence(*(unknown.get(value, value) for value in row)) for row in self.table.tolist()]
+    row: Rows  # which pair each belongs to
+    rank: Numbers
+    explanation: Numbers
+    score: Floats
+    entry: Rows  # where (item, explanation) is in its relation, -1 where nobody says it
+    counts: NDArray[np.void]  # the fields of `Evidence`; UNKNOWN is what may be unknown and is
+    told: NDArray[np.void]  # the fields of `Told`: what its sentence depends on
 
     def frame(self) -> pl.DataFrame:
-        """Return the rows as a table; null is unknown."""
-        columns = {}
-        for each in Evidence.declared():
-            values = pl.Series(each.name, np.ascontiguousarray(self.table[each.name]))
-            columns[each.name] = values.replace(UNKNOWN, None) if each.optional else values
+        """Return the evidence as a table; null is unknown."""
+        columns = {name: pl.Series(name, np.ascontiguousarray(self.counts[name])) for name in DTYPE.names or ()}
+        for name in OPTIONAL:
+            columns[name] = columns[name].set(columns[name] == UNKNOWN, None)
         return pl.DataFrame(columns)
 
+    def evidence(self) -> list[Evidence]:
+        """Return the evidence as objects."""
+        known = {UNKNOWN: None}
+        rows = self.counts.tolist()
+        return [Evidence(*([known.get(each, each) for each in row] if UNKNOWN in row else row)) for row in rows]
 
-DTYPE = np.dtype([(each.name, np.int64) for each in Evidence.declared()])
 
-
-class Counted(NamedTuple):
+class Known(NamedTuple):
     """What a catalog knows of explanations, items and users, as the kernel takes it."""
 
     aspect: Numbers
     position: Numbers
+    sense: Numbers
     said: CSR  # item -> explanations
     supporting: Numbers
     mixed: Numbers
+    details: Numbers  # by entry, as the next: what else may be told of plain praise or blame
     detail_people: Numbers
     times: NDArray[np.int64]
     opposing: CSR  # item -> positions
@@ -144,56 +150,63 @@ class Counted(NamedTuple):
     blaming: Numbers
     by_user: CSR  # user -> explanations
     aspects_by_user: CSR
-    items_by_user: NDArray[np.int64]
+    items_by_user: CSR
 
 
-def _counted(catalog: Catalog) -> Counted:
-    people = catalog.people
-    return Counted(
-        catalog.aspect,
-        catalog.position,
-        catalog.item_explanations,
-        people.supporting,
-        people.mixed,
-        catalog.details.people,
-        people.latest,
-        people.opposing,
-        people.item_aspects,
-        people.praising,
-        people.blaming,
-        catalog.user_explanations,
-        people.user_aspects,
-        catalog.user_items.sizes(),
+def _known(catalog: Catalog) -> Known:
+    people, details = catalog.people, catalog.details
+    return Known(
+        aspect=catalog.aspect,
+        position=catalog.position,
+        sense=np.ascontiguousarray(groups_of(catalog)[2]),
+        said=catalog.item_explanations,
+        supporting=people.supporting,
+        mixed=people.mixed,
+        details=details.explanation,
+        detail_people=details.people,
+        times=people.latest,
+        opposing=people.opposing,
+        aspects=people.item_aspects,
+        praising=people.praising,
+        blaming=people.blaming,
+        by_user=catalog.user_explanations,
+        aspects_by_user=people.user_aspects,
+        items_by_user=catalog.user_items,
     )
 
 
-_counted_of: OncePer[Catalog, Counted] = OncePer(_counted)
+_known_of: OncePer[Catalog, Known] = OncePer(_known)
 
 
-def evidence(
+def count_reasons(
     catalog: Catalog,
-    users: Numbers,
-    items: Numbers,
-    row: NDArray[np.int64],
-    explanations: Numbers,
+    pairs: tuple[Numbers, Numbers],
+    lists: tuple[Numbers, Floats],
     *,
     similar: bool = False,
-) -> EvidenceColumns:
-    """Count the evidence of explanations of pairs.
+) -> ReasonColumns:
+    """Count the evidence of ranked explanations of pairs.
 
     Args:
         catalog: What the model was fitted to.
-        users: The users of the pairs by number; of unknown ones (-1) nothing is known.
-        items: The items of the pairs by number, likewise.
-        row: Which pair each explanation belongs to.
-        explanations: The explanations by number.
+        pairs: Users and items by number; of unknown ones (-1) nothing is known.
+        lists: Explanations and scores, a row for each pair, which ends with -1.
         similar: Whether to count similar items, too, which takes longest.
+
+    Returns:
+        The reasons of all pairs in columns.
     """
-    found = EvidenceColumns(np.empty(len(row), DTYPE), np.empty(len(row), np.int64))
-    _count(users, items, row, explanations, _counted_of(catalog), found.table, found.entries)
+    numbers, scores = np.ascontiguousarray(lists[0]), np.ascontiguousarray(lists[1])
+    size = numbers.size
+    row, rank, explanation = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
+    score, entry = np.empty(size, np.float32), np.empty(size, np.int64)
+    made = ReasonColumns(row, rank, explanation, score, entry, np.empty(size, DTYPE), np.empty(size, TOLD))
+    size = _count(*pairs, numbers, scores, _known_of(catalog), made)
+    if size < numbers.size:
+        made = ReasonColumns(*(each[:size] for each in made))  # type: ignore[arg-type]
     if similar:
-        found.table["similar_items"] = _of_similar_items(catalog, items[row], explanations)
-    return found
+        made.counts["similar_items"] = _of_similar_items(catalog, pairs[1], made.row, made.explanation)
+    return made
 
 
 @kernel
@@ -202,40 +215,74 @@ def _people(relation: CSR, row: int, column: int) -> int:
 
 
 @kernel
-def _count(
-    users: Numbers,
-    items: Numbers,
-    row: NDArray[np.int64],
-    explanations: Numbers,
-    known: Counted,
-    found: NDArray[np.void],
-    entries: NDArray[np.int64],
-) -> None:
-    """Write the counts of each explanation of a pair to `found`, and its entry in the relation to `entries`."""
-    for at in range(len(row)):
-        count, user, item, e = found[at], users[row[at]], items[row[at]], explanations[at]
-        aspect, position = known.aspect[e], known.position[e]
-        count.supporting = count.opposing = count.mixed = count.praise = count.complaints = count.mentions = 0
-        count.detail = count.user_says = count.user_mentions = 0
-        count.similar_items = count.latest = UNKNOWN
-        entries[at] = -1
-        if item >= 0:
-            entry = place_of(known.said.indptr, known.said.indices, item, e)
-            entries[at] = entry
-            if entry >= 0:
-                count.supporting, count.mixed = known.supporting[entry], known.mixed[entry]
-                count.detail = known.detail_people[entry] if len(known.detail_people) else 0
-                if len(known.times) and known.times[entry] != 0:
-                    count.latest = known.times[entry]
-            if position >= 0:
-                count.opposing = _people(known.opposing, item, position)
-            place = place_of(known.aspects.indptr, known.aspects.indices, item, aspect) if aspect >= 0 else -1
-            if place >= 0:
-                count.mentions = known.aspects.counts[place]
-                count.praise, count.complaints = known.praising[place], known.blaming[place]
-        if user >= 0:
-            count.user_says = min(_people(known.by_user, user, e), known.items_by_user[user])
-            count.user_mentions = _people(known.aspects_by_user, user, aspect) if aspect >= 0 else 0
+def _count(users: Numbers, items: Numbers, numbers: Numbers, scores: Floats, known: Known, made: ReasonColumns) -> int:
+    """Write the columns of all that is ranked; return how many rows they have."""
+    at = 0
+    for row in range(numbers.shape[0]):
+        start = at
+        for place in range(numbers.shape[1]):
+            if numbers[row, place] >= 0:
+                made.row[at], made.rank[at] = row, place + 1
+                made.explanation[at], made.score[at] = numbers[row, place], scores[row, place]
+                _count_one(users[row], items[row], at, known, made)
+                at += 1
+        for place in range(start, at):
+            _tell(users[row], start, place, at, known, made)
+    return at
+
+
+@kernel
+def _count_one(user: int, item: int, at: int, known: Known, made: ReasonColumns) -> None:
+    """Write the counts of one reason."""
+    e, count, entry = made.explanation[at], made.counts[at], -1
+    aspect, position = known.aspect[e], known.position[e]
+    count.supporting = count.opposing = count.mixed = count.praise = count.complaints = count.mentions = 0
+    count.detail = count.user_says = count.user_mentions = 0
+    count.similar_items = count.latest = UNKNOWN
+    if item >= 0:
+        entry = place_of(known.said.indptr, known.said.indices, item, e)
+        if entry >= 0:
+            count.supporting, count.mixed = known.supporting[entry], known.mixed[entry]
+            count.detail = known.detail_people[entry] if len(known.detail_people) else 0
+            if len(known.times) and known.times[entry] != 0:
+                count.latest = known.times[entry]
+        if position >= 0:
+            count.opposing = _people(known.opposing, item, position)
+        place = place_of(known.aspects.indptr, known.aspects.indices, item, aspect) if aspect >= 0 else -1
+        if place >= 0:
+            count.mentions = known.aspects.counts[place]
+            count.praise, count.complaints = known.praising[place], known.blaming[place]
+    if user >= 0:
+        visited = known.items_by_user.indptr[user + 1] - known.items_by_user.indptr[user]
+        count.user_says = min(_people(known.by_user, user, e), visited)
+        count.user_mentions = _people(known.aspects_by_user, user, aspect) if aspect >= 0 else 0
+    made.entry[at] = entry
+
+
+@kernel
+def _tell(user: int, start: int, at: int, stop: int, known: Known, made: ReasonColumns) -> None:
+    """Write what the sentence of one reason of a list depends on.
+
+    A user mentions an aspect (familiar: 1), or does so often (2). A list tells each sense once, as a reason or as a
+    detail of one.
+    """
+    told, count, entry = made.told[at], made.counts[at], made.entry[at]
+    told.explanation, told.reviewers = made.explanation[at], 0
+    told.variant = (made.explanation[start] + made.rank[at] - 1) % VARIANTS
+    told.supporting, told.opposing, told.mixed = count.supporting, count.opposing, count.mixed
+    told.detail, told.user_says, told.familiar, told.detailed = count.detail, count.user_says, 0, -1
+    if count.user_mentions:
+        visited = known.items_by_user.indptr[user + 1] - known.items_by_user.indptr[user]
+        told.familiar = 2 if count.user_mentions >= max(float(OFTEN), OFTEN_SHARE * visited) else 1
+    detail = known.details[entry] if len(known.details) and entry >= 0 else np.int32(-1)
+    fresh = detail >= 0
+    for other in range(start, stop if fresh else start):
+        sense, above = known.sense[detail], made.told[other].detailed if other < at else -1
+        same = known.sense[made.explanation[other]] == sense or (above >= 0 and known.sense[above] == sense)
+        if sense >= 0 and same:
+            fresh = False
+    if fresh:
+        told.detailed = detail
 
 
 def similar_items(catalog: Catalog, items: Numbers) -> Numbers:
@@ -259,7 +306,46 @@ def _inverse(catalog: Catalog) -> tuple[CSR, dict[int, Numbers]]:
 _said_of_items: OncePer[Catalog, tuple[CSR, dict[int, Numbers]]] = OncePer(_inverse)
 
 
-def _of_similar_items(catalog: Catalog, items: Numbers, explanations: Numbers) -> Numbers:
-    distinct, group_of = np.unique(items, return_inverse=True)
-    groups = similar_items(catalog, distinct)
-    return counts_over(*catalog.item_explanations, groups, group_of, explanations)
+def _of_similar_items(catalog: Catalog, items: Numbers, row: Rows, explanations: Numbers) -> NDArray[np.int64]:
+    """Count the records of similar items that say each explanation."""
+    found = np.empty(len(row), np.int64)
+    if len(row) <= FEW_ROWS:
+        _look_up_similar(catalog.item_explanations, similar_items(catalog, items), row, explanations, found)
+        return found
+    distinct, groups = np.unique(items, return_inverse=True)
+    like, sums = similar_items(catalog, distinct), np.zeros(len(catalog.explanations), np.int64)
+    order = np.argsort(groups[row], kind="stable")
+    _add_up_similar(catalog.item_explanations, like, groups[row], order, explanations, sums, found)
+    return found
+
+
+@kernel
+def _look_up_similar(said: CSR, like: Numbers, row: Rows, explanations: Numbers, found: Rows) -> None:
+    """Write for each reason how often the items that are like its own have it."""
+    for at in range(len(row)):
+        found[at] = 0
+        for other in like[row[at]]:
+            if other >= 0:
+                found[at] += _people(said, other, explanations[at])
+
+
+@kernel
+def _add_up_similar(
+    said: CSR, like: Numbers, group: Rows, order: Rows, explanations: Numbers, sums: Rows, found: Rows
+) -> None:
+    """Write the same, group by group of `order`: all that is said of the items like one is added up once."""
+    before = -1
+    for at in order:
+        if group[at] != before:
+            _add_items(said, like, before, -1, sums)
+            _add_items(said, like, group[at], 1, sums)
+            before = group[at]
+        found[at] = sums[explanations[at]]
+
+
+@kernel
+def _add_items(said: CSR, like: Numbers, group: int, times: int, sums: Rows) -> None:
+    for other in like[group] if group >= 0 else like[0, :0]:
+        if other >= 0:
+            for place in range(said.indptr[other], said.indptr[other + 1]):
+                sums[said.indices[place]] += times * said.counts[place]

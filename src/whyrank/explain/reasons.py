@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from polars.datatypes import DataType, DataTypeClass
 
 from whyrank.explain.evidence import Evidence
-from whyrank.explain.result import Explained
+from whyrank.explain.rank import fallback_of
+from whyrank.explain.result import STATUSES, Explained
 
 TABLE: dict[str, DataType | DataTypeClass] = {
     "user": pl.String,
@@ -89,7 +90,7 @@ def rows_of(found: Explained) -> Iterator[tuple[Any, ...]]:
     chances = [None] * len(rows) if found.chances is None else found.propensity.tolist()
     return zip(
         *(rows, found.rank.tolist(), [shown[number] for number in numbers], found.sentences(), found.score.tolist()),
-        *(shares, found.evidence.objects(), found.quotes, [fallbacks[row] for row in rows], chances),
+        *(shares, found.reasons.evidence(), found.quotes, [fallbacks[row] for row in rows], chances),
         strict=True,
     )
 
@@ -106,7 +107,7 @@ def table(found: Explained, *, quotes: bool = False, sentences: bool = True) -> 
         "explanation": catalog.explanations.terms(found.explanation),
         "text": catalog.text_of(found.explanation),
         "score": found.score,
-        **found.evidence.frame().to_dict(),
+        **found.reasons.frame().to_dict(),
         "aspect": pl.Series(catalog.aspects_listed, dtype=pl.String).gather(
             catalog.aspect[found.explanation] % (len(catalog.aspects) + 1)
         ),
@@ -114,18 +115,19 @@ def table(found: Explained, *, quotes: bool = False, sentences: bool = True) -> 
     }
     schema = {name: kind for name, kind in TABLE.items() if sentences or name != "sentence"}
     if sentences:
-        columns["sentence"] = found.sentences()
+        columns["sentence"] = found.sentence_column()
     if found.chances is not None:
         columns["propensity"], schema["propensity"] = found.propensity, pl.Float64
     if quotes:
         columns["quotes"], schema["quotes"] = pl.Series(found.quotes, dtype=QUOTES), QUOTES
     row, place = _with_the_rest(found)
+    alone = (found.users < 0) & (found.items >= 0)
     pairs = pl.DataFrame(
         {
             "user": pl.Series(found.user_ids, dtype=pl.String),
             "item": pl.Series(found.item_ids, dtype=pl.String),
-            "status": pl.Series(found.statuses(), dtype=pl.String),
-            "fallback": pl.Series(found.fallbacks(), dtype=pl.String),
+            "status": pl.Series(STATUSES, dtype=pl.String).gather(found.status_numbers()),
+            "fallback": pl.Series([None, fallback_of(found.options)], dtype=pl.String).gather(alone.astype(np.int8)),
         }
     )
     listed = pl.DataFrame(columns)

@@ -17,35 +17,32 @@ from whyrank.data.csr import CSR
 from whyrank.data.people import People
 from whyrank.data.tables import as_table
 from whyrank.errors import DataError
-from whyrank.explain._told import familiar_and_detailed
-from whyrank.explain.evidence import EvidenceColumns, evidence
+from whyrank.explain._columns import distinct_rows, first_quotes, parts_of
+from whyrank.explain.evidence import ReasonColumns, count_reasons
 from whyrank.explain.options import Options
 from whyrank.explain.rank import Places, Ranked, Ranker, fallback_of, pair_places, rank, user_numbers
-from whyrank.explain.topics import groups_of
-from whyrank.index import _columns as columns
 from whyrank.index.form import Block, Floats, Numbers, Rows, given_mu
-from whyrank.wording.templates import OFTEN, OFTEN_SHARE, VARIANTS, Templates, default_templates
+from whyrank.wording.templates import Templates, Told, default_templates
 
 Pairs: TypeAlias = pl.DataFrame | Iterable[tuple[object, object]]
 Status = Literal["ok", "no_reason", "unknown_item"]
 Ids: TypeAlias = Sequence[str] | pl.Series
 
 
+STATUSES: tuple[Status, ...] = ("ok", "no_reason", "unknown_item")
+
+
 @dataclass(eq=False)
 class Explained:
-    """Reasons of many pairs in columns, pair by pair, best first; `row` says to which pair each belongs."""
+    """ReasonColumns of many pairs in columns, pair by pair, best first; `row` says to which pair each belongs."""
 
     model: Ranker
     user_ids: Ids
     item_ids: Ids
     users: Numbers  # -1: unknown
     items: Numbers  # -1: unknown
-    row: NDArray[np.int64]
-    rank: NDArray[np.int32]
-    explanation: Numbers
-    score: Floats
+    reasons: ReasonColumns
     chances: NDArray[np.float64] | None  # of reasons at their ranks, list by list; None: nothing is drawn
-    evidence: EvidenceColumns
     options: Options
     templates: Templates
     queries: Floats | None = None  # of the pairs, where they are at hand
@@ -54,11 +51,26 @@ class Explained:
     def catalog(self) -> Catalog:
         return self.model.catalog_
 
+    @property
+    def row(self) -> Rows:
+        return self.reasons.row
+
+    @property
+    def rank(self) -> Numbers:
+        return self.reasons.rank
+
+    @property
+    def explanation(self) -> Numbers:
+        return self.reasons.explanation
+
+    @property
+    def score(self) -> Floats:
+        return self.reasons.score
+
     @cached_property
     def parts(self) -> dict[str, Floats]:
         """Whose part of each score is how large."""
-        reasons = (self.row, self.explanation, self.score)
-        return score_parts(self.model, self.users, self.items, *reasons, self.options.mu, self.queries)
+        return score_parts(self.model, (self.users, self.items), self.reasons, self.options.mu, self.queries)
 
     @property
     def ids(self) -> list[str]:
@@ -77,17 +89,17 @@ class Explained:
         return self.catalog.signs[self.explanation]
 
     @cached_property
-    def starts(self) -> NDArray[np.int64]:
+    def starts(self) -> Rows:
         """Where each pair's reasons begin, and the end."""
         return np.searchsorted(self.row, np.arange(len(self.users) + 1))
 
+    def status_numbers(self) -> NDArray[np.int8]:
+        """What came of each pair, as places in STATUSES."""
+        return np.where(self.items < 0, 2, np.where(np.diff(self.starts) > 0, 0, 1)).astype(np.int8)
+
     def statuses(self) -> list[Status]:
         """What came of each pair."""
-        answered = set(self.row.tolist())
-        return [
-            "unknown_item" if item < 0 else "ok" if at in answered else "no_reason"
-            for at, item in enumerate(self.items.tolist())
-        ]
+        return [STATUSES[number] for number in self.status_numbers().tolist()]
 
     def fallbacks(self) -> list[str | None]:
         """Why pairs are answered from the item and popularity alone: `unknown_user`, or `not_personal` as asked for."""
@@ -95,22 +107,25 @@ class Explained:
         return [why if user < 0 <= item else None for user, item in numbers]
 
     def sentences(self) -> list[str]:
-        """A sentence for each reason; those of a list take turns with the templates, from its first reason on."""
-        catalog, said, users = self.catalog, self.evidence, self.users[self.row]
-        often = np.maximum(OFTEN, OFTEN_SHARE * catalog.user_items.sizes()[users])
-        rows = (self.rank, self.explanation, said.entries, said.column("user_mentions"), often)
-        familiar, detailed = familiar_and_detailed(*rows, catalog.details.explanation, groups_of(catalog)[2])
-        counts = [said.column(name) for name in ("supporting", "opposing", "mixed", "detail", "user_says")]
-        variant = (self.explanation[self.starts[self.row]] + self.rank - 1) % VARIANTS
-        told: list[NDArray[np.integer]] = [self.explanation, variant, *counts, familiar, detailed]
+        """A sentence for each reason."""
         quotes = [str(each[0]["text"]) if each else None for each in self.quotes]
-        listed = zip(*(column.tolist() for column in told), strict=True)
-        return self.templates.writer(catalog).sentences(listed, quotes)
+        return self.templates.writer(self.catalog).sentences(self.reasons.told.tolist(), quotes)
+
+    def sentence_column(self) -> pl.Series:
+        """The sentences as a column: those with equal counts and the same quote are written once."""
+        people, told = self.catalog.people, self.reasons.told
+        asker = self.users[self.row]
+        quote = first_quotes(self.reasons.entry, asker, people.quote_starts, people.quote_users)
+        counts = told.view(np.int64).reshape(len(told), len(Told._fields))
+        first, place = distinct_rows(np.column_stack([counts, quote]))
+        texts = people.quotes["text"].gather(pl.Series(quote[first]).set(pl.Series(quote[first] < 0), None))
+        written = self.templates.writer(self.catalog).sentences(told[first].tolist(), texts.to_list())
+        return pl.Series(written, dtype=pl.String).gather(place)
 
     @cached_property
     def quotes(self) -> list[list[dict[str, object]]]:
         """What people wrote, for each reason: text, source and time; by others than the user where there are any."""
-        return quotes_of(self.catalog.people, self.evidence.entries, self.users[self.row])
+        return quotes_of(self.catalog.people, self.reasons.entry, self.users[self.row])
 
 
 def quotes_of(people: People, entries: Rows, askers: Numbers) -> list[list[dict[str, object]]]:
@@ -210,28 +225,9 @@ def explained(
     templates: Templates | None = None,
 ) -> Explained:
     """Ranked explanations with their evidence."""
-    (users, items), size = numbers, ranked.numbers.size
-    row, rank, found = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
-    scores = np.empty(size, np.float32)
-    lists = (np.ascontiguousarray(ranked.numbers), np.ascontiguousarray(ranked.scores))
-    size = columns.listed(*lists, row, rank, found, scores)
-    row, rank, found, scores = row[:size], rank[:size], found[:size], scores[:size]
-    return Explained(
-        model=model,
-        user_ids=ids[0],
-        item_ids=ids[1],
-        users=users,
-        items=items,
-        row=row,
-        rank=rank,
-        explanation=found,
-        score=scores,
-        chances=ranked.propensities,
-        evidence=evidence(model.catalog_, users, items, row, found, similar=similar),
-        options=options,
-        templates=templates or default_templates(),
-        queries=ranked.queries,
-    )
+    found = count_reasons(model.catalog_, numbers, (ranked.numbers, ranked.scores), similar=similar)
+    written = templates or default_templates()
+    return Explained(model, *ids, *numbers, found, ranked.propensities, options, written, ranked.queries)
 
 
 def pair_ids(pairs: Pairs) -> tuple[Ids, Ids]:
@@ -250,29 +246,25 @@ def pair_ids(pairs: Pairs) -> tuple[Ids, Ids]:
 
 def score_parts(
     model: Ranker,
-    users: Numbers,
-    items: Numbers,
-    row: NDArray[np.int64],
-    explanations: Numbers,
-    scores: Floats,
+    pairs: tuple[Numbers, Numbers],
+    found: ReasonColumns,
     mu: float | None = None,
     queries: Floats | None = None,
 ) -> dict[str, NDArray[np.float32]]:
     """Whose part of each score is how large: of the dot product block by block, of the bonus as the model divides it.
 
-    `row` says to which pair each explanation belongs; `queries` are those of the pairs, if they are at hand. What is
-    left over has the name "bonus".
+    `queries` are those of the pairs, if they are at hand. What is left over has the name "bonus".
     """
     weight = given_mu(mu)
-    shares = model.bonus_at(users, items, row, explanations, **weight)
+    shares = model.bonus_at(*pairs, found.row, found.explanation, **weight)
     names, widths, into = _parts_of(tuple(model.blocks()), tuple(shares))
-    table, rest = np.empty((len(into), len(row)), np.float32), np.empty(len(row), np.float32)
+    table, rest = np.empty((len(into), len(found.row)), np.float32), np.empty(len(found.row), np.float32)
     for place, share in enumerate(shares.values(), len(widths)):
         table[place] = share
     if queries is None:
-        queries = model.queries(users, items, **weight)
-    given = (np.ascontiguousarray(queries, np.float32), model.search().keys, row, explanations, widths, into)
-    matters = columns.parts_of(*given, scores, table, rest)
+        queries = model.queries(*pairs, **weight)
+    given = (np.ascontiguousarray(queries, np.float32), model.search().keys, found.row, found.explanation)
+    matters = parts_of(*given, (widths, into), found.score, table, rest)
     parts = {name: table[place] for name, place in names}
     return parts | {"bonus": rest} if matters else parts
 

@@ -32,22 +32,18 @@ def count_at(
 
 
 @kernel
-def counts_over(
+def values_at(
     indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    counts: NDArray[np.int32],
-    groups: NDArray[np.int32],
-    group_of: NDArray[np.int64],
     columns: NDArray[np.int32],
-) -> NDArray[np.int32]:
-    """For each column, the sum of its counts over all rows of its group (a row of `groups`, ended by -1)."""
-    found = np.zeros(len(columns), np.int32)
-    for at in range(len(columns)):
-        for row in groups[group_of[at]]:
-            if row < 0:
-                break
-            found[at] += count_at(indptr, indices, counts, row, columns[at])
-    return found
+    values: NDArray[np.float32],
+    row: NDArray[np.int64],
+    column: NDArray[np.int32],
+    found: NDArray[np.float32],
+) -> None:
+    """Write the values of entries of a sparse table, 0 where there is none."""
+    for at in range(len(row)):
+        place = place_of(indptr, columns, row[at], column[at])
+        found[at] = values[place] if place >= 0 else np.float32(0)
 
 
 @kernel

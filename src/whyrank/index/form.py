@@ -8,8 +8,7 @@ from typing import NamedTuple, Protocol, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.index import _columns as columns
-from whyrank.index._lookup import weighed_sides
+from whyrank.index._lookup import values_at, weighed_sides
 
 Numbers = NDArray[np.int32]
 Floats = NDArray[np.float32]
@@ -70,7 +69,7 @@ def given_mu(mu: float | None) -> Weight:
 def bonus_of(bonus: Bonus, row: Rows, explanations: Numbers) -> Floats:
     """What a bonus adds to an explanation of a row, 0 where it has none."""
     found = np.empty(len(row), np.float32)
-    columns.bonus_parts(*bonus, row, explanations, found)
+    values_at(*bonus, row, explanations, found)
     return found
 
 
