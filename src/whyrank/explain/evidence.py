@@ -132,7 +132,7 @@ class ReasonColumns(NamedTuple):
         return [Evidence(*([known.get(each, each) for each in row] if UNKNOWN in row else row)) for row in rows]
 
 
-class Known(NamedTuple):
+class Counted(NamedTuple):
     """What a catalog knows of explanations, items and users, as the kernel takes it."""
 
     aspect: Numbers
@@ -153,9 +153,9 @@ class Known(NamedTuple):
     items_by_user: CSR
 
 
-def _known(catalog: Catalog) -> Known:
+def _counted(catalog: Catalog) -> Counted:
     people, details = catalog.people, catalog.details
-    return Known(
+    return Counted(
         aspect=catalog.aspect,
         position=catalog.position,
         sense=np.ascontiguousarray(groups_of(catalog)[2]),
@@ -175,7 +175,7 @@ def _known(catalog: Catalog) -> Known:
     )
 
 
-_known_of: OncePer[Catalog, Known] = OncePer(_known)
+_counted_of: OncePer[Catalog, Counted] = OncePer(_counted)
 
 
 def count_reasons(
@@ -201,7 +201,7 @@ def count_reasons(
     row, rank, explanation = np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int32)
     score, entry = np.empty(size, np.float32), np.empty(size, np.int64)
     made = ReasonColumns(row, rank, explanation, score, entry, np.empty(size, DTYPE), np.empty(size, TOLD))
-    size = _count(*pairs, numbers, scores, _known_of(catalog), made)
+    size = _count(*pairs, numbers, scores, _counted_of(catalog), made)
     if size < numbers.size:
         made = ReasonColumns(*(each[:size] for each in made))  # type: ignore[arg-type]
     if similar:
@@ -215,7 +215,7 @@ def _people(relation: CSR, row: int, column: int) -> int:
 
 
 @kernel
-def _count(users: Numbers, items: Numbers, numbers: Numbers, scores: Floats, known: Known, made: ReasonColumns) -> int:
+def _count(users: Numbers, items: Numbers, numbers: Numbers, scores: Floats, known: Counted, made: ReasonColumns) -> int:
     """Write the columns of all that is ranked; return how many rows they have."""
     at = 0
     for row in range(numbers.shape[0]):
@@ -232,7 +232,7 @@ def _count(users: Numbers, items: Numbers, numbers: Numbers, scores: Floats, kno
 
 
 @kernel
-def _count_one(user: int, item: int, at: int, known: Known, made: ReasonColumns) -> None:
+def _count_one(user: int, item: int, at: int, known: Counted, made: ReasonColumns) -> None:
     """Write the counts of one reason."""
     e, count, entry = made.explanation[at], made.counts[at], -1
     aspect, position = known.aspect[e], known.position[e]
@@ -260,7 +260,7 @@ def _count_one(user: int, item: int, at: int, known: Known, made: ReasonColumns)
 
 
 @kernel
-def _tell(user: int, start: int, at: int, stop: int, known: Known, made: ReasonColumns) -> None:
+def _tell(user: int, start: int, at: int, stop: int, known: Counted, made: ReasonColumns) -> None:
     """Write what the sentence of one reason of a list depends on.
 
     A user mentions an aspect (familiar: 1), or does so often (2). A list tells each sense once, as a reason or as a
