@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 import whyrank as wr
 from whyrank.data import Triplets
-from whyrank.explain._told import familiar_and_detailed
+from whyrank.data.csr import CSR
+from whyrank.explain import evidence
+from whyrank.explain.evidence import Counted
 from whyrank.explain.topics import groups_of, topic_of
 from whyrank.index._grounded import ListRules, first_that_fit
 
@@ -132,12 +134,34 @@ def test_details_are_told_as_by_the_definition(each: list[list[tuple[int, int]]]
         for listed in each
         for place, (_, detail) in enumerate(listed)
     ]
-    numbers = np.arange(len(rank))
-    senses = np.arange(-1, 3, dtype=np.int32)  # explanation k + 1 has sense k
-    zero = np.zeros(len(rank), np.int64)
-    told_as = np.where(told < 0, -1, told + 1).astype(np.int32)
-    found = familiar_and_detailed(rank, own + np.int32(1), numbers, zero, zero + 1.0, told_as, senses)[1]
-    assert [senses[each] if each >= 0 else -1 for each in found] == expected
+    size, empty, nobody = len(rank), CSR.empty(1), np.full(len(each), -1, np.int32)
+    unknown, none, zeros = np.full(size + 3, -1, np.int32), np.empty(0, np.int32), np.zeros(size, np.int32)
+    said = CSR(np.array([0, size]), np.arange(size, dtype=np.int32), zeros)
+    known = Counted(
+        aspect=unknown,
+        position=unknown,
+        sense=np.concatenate([own, np.arange(3, dtype=np.int32)]),  # the last three explanations are details
+        said=said,
+        supporting=zeros,
+        mixed=zeros,
+        details=np.where(told < 0, -1, size + told).astype(np.int32),
+        detail_people=none,
+        times=np.empty(0, np.int64),
+        opposing=empty,
+        aspects=empty,
+        praising=none,
+        blaming=none,
+        by_user=empty,
+        aspects_by_user=empty,
+        items_by_user=empty,
+    )
+    numbers = np.full((len(each), max(map(len, each), default=0)), -1, np.int32)
+    numbers[[k for k, listed in enumerate(each) for _ in listed], rank - 1] = np.arange(size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evidence, "_counted_of", lambda _: known)
+        lists = (numbers, np.zeros(numbers.shape, np.float32))
+        found = evidence.count_reasons(None, (nobody, np.zeros(len(each), np.int32)), lists).told["detailed"]  # type: ignore[arg-type]
+    assert [each - size if each >= 0 else -1 for each in found.tolist()] == expected
 
 
 @given(st.permutations(range(6)), st.integers(0, 2), st.booleans(), st.integers(1, 6))

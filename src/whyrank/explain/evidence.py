@@ -215,7 +215,9 @@ def _people(relation: CSR, row: int, column: int) -> int:
 
 
 @kernel
-def _count(users: Numbers, items: Numbers, numbers: Numbers, scores: Floats, known: Counted, made: ReasonColumns) -> int:
+def _count(
+    users: Numbers, items: Numbers, numbers: Numbers, scores: Floats, known: Counted, made: ReasonColumns
+) -> int:
     """Write the columns of all that is ranked; return how many rows they have."""
     at = 0
     for row in range(numbers.shape[0]):
