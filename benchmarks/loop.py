@@ -80,7 +80,7 @@ def run_clicks(seeds: int) -> None:
             logs.append(simulate_log(people, model, lists, DRAWN, seed=round_))
             found = learn(model, together(logs), DRAWN)
             model = found.model if found.passed else model
-            passed = f"{'passed' if found.passed else 'held back'} ({100 * found.estimate.line.uplift_low:+.1f}%)"
+            passed = f"{'passed' if found.passed else 'held back'} ({100 * found.estimate.bounds[0]:+.1f}%)"
             cells += [f"{100 * clicks(people, model) / best:.1f}%", passed]
         first = clicks(people, start)
         gain = clicks(people, model) / first - 1

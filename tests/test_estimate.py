@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import whyrank as wr
+from simulated_log import simulate_log, together
 from whyrank.cli import main
 from whyrank.cli.learn import uplift_of
 from whyrank.errors import DataError, ParameterError
 from whyrank.explain.rank import rank
 from whyrank.lab.simulate import SimulatedPeople, simulate_people
-from simulated_log import simulate_log, together
 from whyrank.online import estimators
 from whyrank.online.estimate import Estimate, Line, estimate
 from whyrank.online.log import Log
@@ -124,6 +124,28 @@ def test_more_than_a_twentieth_that_was_never_logged_is_refused_and_less_is_not(
         assert found.line.estimator == ("cascade" if refused else "dr")  # what was never shown counts as nothing
 
 
+def test_bounds_of_a_verdict_hold_where_people_like_what_was_never_logged_more_than_the_rest(
+    people: SimulatedPeople, shown: wr.Model
+) -> None:
+    """6% of the candidate's lists hold a reason that was excluded; the estimator cannot know how it is liked."""
+
+    def clicks(options: wr.Options) -> float:
+        users, items = people.visits(40_000, np.random.default_rng(99))
+        return float(people.expected_clicks(users, items, rank(shown, users, items, 3, options).numbers).mean())
+
+    logged = replace(DRAWN, exclude=("e00029",))
+    truth, told, covered, by_estimator = clicks(DRAWN) / clicks(logged) - 1, 0, 0, 0
+    for seed in range(100, 112):
+        found = estimate(simulate_log(people, shown, 4000, logged, seed=seed), Policy(shown, DRAWN))
+        if not found.refusals:
+            told += 1
+            covered += found.bounds[0] <= truth <= found.bounds[1]
+            by_estimator += found.line.uplift_low <= truth <= found.line.uplift_high
+    assert told >= 3
+    assert covered == told
+    assert by_estimator == 0
+
+
 def test_what_was_shown_is_estimated_as_what_it_got(log: Log, shown: wr.Model) -> None:
     found = estimate(log, Policy(shown, DRAWN), Policy(shown, DRAWN))
     assert [each.estimator for each in found.lines] == list(estimators.ESTIMATORS)
@@ -148,12 +170,15 @@ def test_another_policy_is_estimated_near_what_it_truly_gets(
 
 
 def test_the_gate_asks_the_lower_bound_and_where_support_is_missing_that_of_the_pessimist() -> None:
-    def found(dr: float, cascade: float, refusals: tuple[str, ...] = (), at_least: bool = False) -> Estimate:
+    def found(
+        dr: float, cascade: float, refusals: tuple[str, ...] = (), at_least: bool = False, unseen: float = 0.0
+    ) -> Estimate:
         lines = [Line(n, 1, 1, 1, 1, 0.5, low, 1, 500) for n, low in (("dr", dr), ("cascade", cascade))]
-        return Estimate(900, 90, 1.0, 0.98, tuple(lines), refusals, (), at_least)
+        return Estimate(900, 90, 1.0, 0.98, tuple(lines), refusals, (), at_least, unseen)
 
     assert found(-0.005, -0.5).not_worse()
     assert not found(-0.02, 0.5).not_worse()
+    assert not found(0.02, 0.5, unseen=0.03).not_worse()  # if that got nothing
     assert not found(0.5, 0.5, ("nobody reacted to anything",)).not_worse()
     assert found(-0.5, -0.005, ("some of it was never shown",), at_least=True).not_worse()
     assert not found(0.5, -0.02, ("some of it was never shown",), at_least=True).not_worse()

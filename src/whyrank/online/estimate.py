@@ -51,6 +51,7 @@ class Estimate:
     refusals: tuple[str, ...]
     notes: tuple[str, ...]
     at_least: bool  # only support is missing, and rewards are never negative: there is a lower bound
+    unseen: float  # share of what the candidate would show that the log surely lacks
 
     @property
     def line(self) -> Line:
@@ -63,21 +64,32 @@ class Estimate:
         """Whether the log cannot tell, not even a lower bound; figures then say nothing."""
         return bool(self.refusals) and not self.at_least
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The uplift of the verdict at least and at most.
+
+        No log knows how people like what was never shown: from not at all to twice as much as the
+        rest, say these bounds, beyond the interval of the estimator.
+        """
+        line = self.line
+        reach = 0.0 if self.at_least else self.unseen * (1 + line.uplift)
+        return line.uplift_low - reach, line.uplift_high + reach
+
     def not_worse(self, margin: float = 0.01) -> bool:
         """Whether the uplift is above minus `margin`, one-sided at (1 + confidence) / 2."""
-        return not self.refused and self.line.uplift_low > -margin
+        return not self.refused and self.bounds[0] > -margin
 
     def verdict(self) -> str:
         """Return one plain sentence."""
-        line, level = self.line, f"{100 * self.confidence:g}%"
-        low, uplift, high = (f"{100 * x:+.1f}%" for x in (line.uplift_low, line.uplift, line.uplift_high))
+        level, bounds = f"{100 * self.confidence:g}%", self.bounds
+        low, uplift, high = (f"{100 * each:+.1f}%" for each in (bounds[0], self.line.uplift, bounds[1]))
         if self.at_least:
             least = f"If that got nothing at all, the candidate would get {uplift}"
             return f"{self.refusals[0].capitalize()}. {least} ({level}: at least {low})."
         if self.refusals:
             return f"The log cannot tell: {'; '.join(self.refusals)}."
-        if line.uplift_low > 0 or line.uplift_high < 0:
-            amount = f"{uplift[1:]} {'more' if line.uplift > 0 else 'less'}"
+        if bounds[0] > 0 or bounds[1] < 0:
+            amount = f"{uplift[1:]} {'more' if self.line.uplift > 0 else 'less'}"
             return f"It would get {amount} ({level}: {low} to {high}); enough to decide."
         return f"It would get {uplift} ({level}: {low} to {high}); not enough to decide."
 
@@ -143,6 +155,7 @@ def estimate(
         refusals=tuple(missing + refusals),
         notes=tuple(notes),
         at_least=bool(missing) and not refusals and bool((lists.reward >= 0).all()),
+        unseen=max([0.0, *(1 - mean - error for mean, error in _means(weights, lists))]),
     )
 
 
@@ -217,12 +230,17 @@ def _refusals(lists: ShownLists, weights: Values) -> list[str]:
     return found
 
 
+def _means(weights: Values, lists: ShownLists) -> list[tuple[float, float]]:
+    """Return the mean weight up to each position, which is 1 if nothing is missing, and its error."""
+    errors = (estimators.clustered_error(column - column.mean(), lists.cluster) for column in weights.T)
+    return list(zip(weights.mean(0).tolist(), errors, strict=True))
+
+
 def _missing(weights: Values, lists: ShownLists, whose: str) -> list[str]:
-    """Say what a policy would show and the log does not have: weights are 1 on average if it has."""
-    for place, mean in enumerate(weights.mean(0)):
-        error = estimators.clustered_error(weights[:, place] - mean, lists.cluster)
+    """Say what a policy would show and the log does not have."""
+    for place, (mean, error) in enumerate(_means(weights, lists), 1):
         if mean < 1 - MISSING - SURE * error:
             share = f"about {100 * (1 - mean):.0f}% of what the {whose} would show"
             never = "was never shown, or so rarely that its weight is clipped"
-            return [f"{share} up to position {place + 1} {never}"]
+            return [f"{share} up to position {place} {never}"]
     return []

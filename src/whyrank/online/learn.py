@@ -41,12 +41,13 @@ class Learned:
 
     def verdict(self) -> str:
         """Say what the gate says, in one sentence."""
-        estimate, low = self.estimate, f"{100 * self.estimate.line.uplift_low:+.1f}%"
+        estimate, (least, most) = self.estimate, self.estimate.bounds
+        low = f"{100 * least:+.1f}%"
         if self.passed:
             return f"Passed: the uplift is above {low} with 99% confidence. {estimate.verdict()}"
         if estimate.refused:
             return f"Not passed. {estimate.verdict()} {HELP}"
-        worse = not estimate.at_least and estimate.line.uplift_high <= -MARGIN
+        worse = not estimate.at_least and most <= -MARGIN
         helps = "More lists alone would hardly change that." if worse else HELP
         allowed = f"the uplift may be as low as {low}; {-100 * MARGIN:+.1f}% is allowed"
         return f"Not passed: {allowed}. {estimate.verdict()} {helps}"
