@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import shutil
 import subprocess
 import sys
@@ -60,3 +61,9 @@ def test_a_wheel_of_the_sdist_holds_the_page_without_node_or_network(packed: Pat
     (wheel,) = tmp_path.glob("*.whl")
     (direct,) = packed.glob("*.whl")
     assert names_in_wheel(wheel) == names_in_wheel(direct)
+
+
+def test_scripts_name_tests_that_are_there() -> None:
+    named = runpy.run_path(str(ROOT / "scripts" / "compatibility"))["TESTS"].split()
+    assert named
+    assert [name for name in named if not (ROOT / "tests" / f"test_{name}.py").is_file()] == []

@@ -11,10 +11,12 @@ import pytest
 
 from whyrank.data import Split
 from whyrank.errors import DataError, ParameterError
+from whyrank.evaluation import evaluate
 from whyrank.lab.experiments import measures
 from whyrank.lab.experiments.spaces import SPACES, space_of
 from whyrank.lab.experiments.tuning import balanced, pareto, tune
-from whyrank.models import BPER, COUNTS, MODELS
+from whyrank.models import BPER, BPR, COUNTS, MODELS
+from whyrank.models.profile_records import ValidationUsers, item_quality
 
 optuna = pytest.importorskip("optuna")
 SMALL = {"factors": [4, 8], "learning_rate": [0.05], "epochs": [3, 6, 12]}
@@ -127,3 +129,11 @@ def test_what_is_tuned_for_all_that_is_said_about_items_learns_from_it(split: Sp
     found = [tune("profile", split, space, sampler="grid", candidates=kind) for kind in ("item-all", "item")]
     assert found[0].parameters["candidates"] == "item-all"
     assert "candidates" not in found[1].parameters
+
+
+def test_items_are_measured_as_evaluate_does(split: Split) -> None:
+    model = BPR(factors=4, epochs=3).fit(split.train)
+    users = ValidationUsers.of(split.validation.renumbered(split.train).user_items)
+    found = evaluate(model, split.validation, 10).recommendation
+    assert found is not None
+    assert item_quality(model, users) == pytest.approx(found["ndcg_paper"], rel=1e-12)

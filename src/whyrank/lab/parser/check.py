@@ -127,17 +127,12 @@ def pairs_of_people(trees: Trees) -> Pairs:
     return pairs
 
 
-def with_conjuncts(
-    trees: Trees, children: list[list[int]], nouns: list[int], adjective: int, negated: bool
-) -> Pairs:
+def with_conjuncts(trees: Trees, children: list[list[int]], nouns: list[int], adjective: int, negated: bool) -> Pairs:
     """Pair nouns and what is joined to them with an adjective and what is joined to it."""
     every = [n for noun in nouns for n in joined(trees, children, noun) if is_noun(trees.tags[n])]
     pairs: Pairs = set()
     for a in joined(trees, children, adjective):
-        own = any(
-            trees.labels[j] == "neg" or trees.tokens.words[j].lower() in NEGATIONS
-            for j in children[a]
-        )
+        own = any(trees.labels[j] == "neg" or trees.tokens.words[j].lower() in NEGATIONS for j in children[a])
         if is_adjective(trees.tags[a]) and (a == adjective or not has_subject(trees, children, a)):
             pairs |= {(n, a, negated or own) for n in every}
     return pairs

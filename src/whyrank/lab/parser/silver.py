@@ -145,9 +145,7 @@ def write_shard(path: Path, trees: list[Tree]) -> None:
 def read_shard(path: Path) -> Shard:
     """Read a shard."""
     with np.load(path, allow_pickle=False) as arrays:
-        words, labels, tags = (
-            str(arrays[name]).split("\n") for name in ("words", "labels", "tags")
-        )
+        words, labels, tags = (str(arrays[name]).split("\n") for name in ("words", "labels", "tags"))
         return Shard(words, arrays["lengths"], arrays["heads"], labels, tags)
 
 

@@ -133,14 +133,10 @@ class Network(nn.Module):
         super().__init__()
         self.table = nn.Embedding(FIRST_ROWS[-1], WIDTH, sparse=True)
         nn.init.normal_(self.table.weight, std=0.25)
-        self.layers = nn.ModuleList(
-            nn.Conv1d(WIDTH, WIDTH, 2 * w + 1, padding=w, bias=False) for w in WINDOWS
-        )
+        self.layers = nn.ModuleList(nn.Conv1d(WIDTH, WIDTH, 2 * w + 1, padding=w, bias=False) for w in WINDOWS)
         self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in WINDOWS)
         self.tag = nn.Linear(WIDTH, len(TAGS))
-        self.roles = nn.Linear(
-            WIDTH, 4 * PAIR
-        )  # as dependent, as head, own label, label of those below
+        self.roles = nn.Linear(WIDTH, 4 * PAIR)  # as dependent, as head, own label, label of those below
         self.root = nn.Parameter(torch.randn(2, PAIR) * 0.3)  # as head, label of those below
         self.distance = nn.Parameter(torch.zeros(2 * FAR + 2))  # the last: of roots
         self.label = nn.Linear(PAIR, len(LABELS))
