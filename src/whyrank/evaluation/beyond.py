@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
+from whyrank.evaluation.metrics import discounts
 from whyrank.training._metrics import hits as find_hits
 from whyrank.training._metrics import overlaps
 
@@ -69,7 +70,7 @@ def propensity_ndcg(
     alike often.
     """
     weight = (popularity + 1.0) ** -power
-    gains = 1.0 / np.log2(np.arange(2, lists.shape[1] + 2))
+    gains = discounts(lists.shape[1])
     hits = find_hits(lists, relevant.indptr, relevant.indices)
     reached = float(((hits * np.where(lists >= 0, weight[lists], 0.0)) @ gains).sum())
     record = relevant.rows_of_entries()

@@ -22,13 +22,13 @@ Values = NDArray[np.float64]
 
 def ndcg_paper(hits: Hits, relevant: Sizes) -> Values:
     """DCG divided by the DCG of a full list of hits, whatever the number of relevant ones."""
-    gains = _discounts(hits.shape[1])
+    gains = discounts(hits.shape[1])
     return hits @ gains / gains.sum()
 
 
 def ndcg(hits: Hits, relevant: Sizes) -> Values:
     """DCG divided by the DCG of a list that starts with all relevant ones."""
-    gains = _discounts(hits.shape[1])
+    gains = discounts(hits.shape[1])
     ideal = np.concatenate([[0.0], np.cumsum(gains)])[np.minimum(relevant, hits.shape[1])]
     return _ratio(hits @ gains, ideal)
 
@@ -78,7 +78,8 @@ def per_list(ranked: NDArray[np.int32], relevant: CSR) -> dict[str, Values]:
     return {name: metric(found, sizes) for name, metric in METRICS.items()}
 
 
-def _discounts(k: int) -> Values:
+def discounts(k: int) -> Values:
+    """What a hit counts at each of so many places."""
     return 1.0 / np.log2(np.arange(2, k + 2))
 
 

@@ -14,7 +14,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError
 from whyrank.evaluation import beyond, evaluate
 from whyrank.evaluation.candidates import Kind, of_split, options_for
-from whyrank.evaluation.metrics import per_list
+from whyrank.evaluation.metrics import discounts, per_list
 from whyrank.explain.goals import choose_items, unexpected
 from whyrank.explain.options import ItemGoals, Options
 from whyrank.explain.rank import rank, rank_items
@@ -197,7 +197,7 @@ def _goals_curve(model: Model, split: Split, steps: Sequence[ItemGoals], threads
     users = np.sort(np.random.default_rng(0).permutation(users)[:ASKED])
     ranked = rank_items(model, users, CANDIDATES, threads)
     tail = catalog.item_ranks >= len(catalog.items) // 2
-    discounts = 1 / np.log2(np.arange(2, K + 2))
+    places = discounts(K)
     curve = []
     for goals in steps:
         rows = []
@@ -206,9 +206,9 @@ def _goals_curve(model: Model, split: Split, steps: Sequence[ItemGoals], threads
             if not found.any():
                 continue
             items = choose_items(catalog, user, numbers[found], scores[found], K, goals).items
-            liked, weight = np.isin(items, relevant.row(user)), discounts[: len(items)]
+            liked, weight = np.isin(items, relevant.row(user)), places[: len(items)]
             fresh = unexpected(catalog, user, items)
-            ideal = discounts[: min(len(relevant.row(user)), K)].sum()
+            ideal = places[: min(len(relevant.row(user)), K)].sum()
             ndcg = float((liked * weight).sum() / ideal)
             part = float((tail[items] * weight).sum() / weight.sum())
             rows.append((ndcg, float(fresh.mean()), float((liked * fresh).mean()), part))

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
+from whyrank.evaluation.metrics import discounts
 from whyrank.training._metrics import hits as find_hits
 
 Lists = NDArray[np.int32]
@@ -54,10 +55,6 @@ def by_explanation(lists: Lists, relevant: CSR, strata: NDArray[np.int64], count
 def by_pair(values: Values, strata: NDArray[np.int64], count: int) -> list[float | None]:
     """The mean of each stratum of test pairs; None where it is empty."""
     return [float(values[strata == s].mean()) if (strata == s).any() else None for s in range(count)]
-
-
-def discounts(k: int) -> Values:
-    return 1.0 / np.log2(np.arange(2, k + 2))
 
 
 def records_of(train: Triplets) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
