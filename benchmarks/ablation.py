@@ -10,6 +10,7 @@ does depends on the data.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,16 +18,27 @@ import numpy as np
 
 import whyrank as wr
 from whyrank.data import read_splits
+from whyrank.models.profile_stages import ReasonStage
 from whyrank.training._softmax import Side
 from whyrank.training.softmax import SoftmaxTask
+
+
+@dataclass(frozen=True, eq=False)
+class Changed(ReasonStage):
+    """A stage that learns from something else."""
+
+    change: Callable[[SoftmaxTask], SoftmaxTask]
+
+    def task(self, part: wr.Triplets) -> SoftmaxTask:
+        return self.change(super().task(part))
 
 
 @dataclass(kw_only=True, eq=False)
 class WithoutEvidence(wr.Profile):
     """Profiles and popularity alone."""
 
-    def task(self, *given: Any) -> SoftmaxTask:
-        return replace(super().task(*given), evidence=False)
+    def stages(self, *given: Any) -> Any:
+        return (Changed(self, *given, lambda task: replace(task, evidence=False)),)
 
     def bonus(self, *given: Any) -> Any:
         return None
@@ -46,12 +58,14 @@ class WithoutSide(wr.Profile):
 
     side: int = 0
 
-    def task(self, *given: Any) -> SoftmaxTask:
-        task: Any = super().task(*given)
+    def stages(self, *given: Any) -> Any:
+        return (Changed(self, *given, self._without),)
+
+    def _without(self, task: SoftmaxTask) -> SoftmaxTask:
         sides = list(task.source.sides)
         gone = sides[self.side]
         sides[self.side] = Side(np.full(len(gone.rows), -1, np.int32), gone.relation, gone.own)
-        return replace(task, source=replace(task.source, sides=tuple(sides)))
+        return replace(task, source=replace(task.source, sides=(sides[0], sides[1])))
 
     def queries(self, users: Any, items: Any, mu: float | None = None) -> Any:
         return super().queries(*self._known(users, items))

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from whyrank.data import Split, Triplets
+from whyrank.data.people import People
 from whyrank.errors import DataError, NotFitted, ParameterError, UnknownId
 from whyrank.evaluation import evaluate
 from whyrank.explain.options import Options
@@ -191,6 +192,15 @@ def test_fitting_does_not_change_the_data(make: Make, split: Split) -> None:
     before = split.train.digest()
     make().fit(split)
     assert split.train.digest() == before
+
+
+def test_what_people_say_is_counted_once_in_a_fit(make: Make, split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted, count = [], People.of.__func__
+    monkeypatch.setattr(
+        People, "of", classmethod(lambda cls, said, *given: counted.append(len(said.user)) or count(cls, said, *given))
+    )
+    make().fit(split)
+    assert len([size for size in counted if size]) == 1
 
 
 def test_parameters_out_of_bounds_are_named(make: Make, split: Split) -> None:

@@ -19,6 +19,7 @@ from whyrank.lab.simulate import simulate
 from whyrank.models._evidence import SideMentions, Strength, evidence_at, evidence_of_rows, merged
 from whyrank.models.counts import MANY, held_out
 from whyrank.models.profile_mixture import best_counts, counts_alone, mixture
+from whyrank.models.profile_stages import Learning, ReasonStage
 from whyrank.training import Epoch, Monitor, Run, Storage
 from whyrank.training.softmax import SoftmaxTraining
 
@@ -103,10 +104,10 @@ def test_what_is_no_better_than_counts_on_held_out_records_is_not_used(data: Tri
     fitted = {"keys": model.vectors_, "first": model.user_inputs_, "second": model.item_inputs_}
     noise = {name: rng.normal(size=array.shape).astype(np.float32) for name, array in fitted.items()}
     noise |= {"bias": rng.normal(size=model.bias_.shape).astype(np.float32), "theta": np.full(6, -9.0)}
-    learning = replace(model.learning(data, None), whole=data)
+    stage = ReasonStage(model, Learning.of(data, None, data), Run())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("whyrank.models.profile.SMALL", 0)
-        model.finish_stage("reasons", learning, noise, noise, (0, 1), Run())
+        patch.setattr("whyrank.models.profile_stages.SMALL", 0)
+        stage.finish(noise, noise, (0, 1))
     assert model.learned_share_.tolist() == [0, 0]
     assert not model.vectors_.any()
     assert model.chosen().startswith("uses counts alone")
@@ -269,7 +270,7 @@ def test_the_tables_of_a_candidate_that_lost_are_let_go_of(data: Triplets) -> No
 def test_an_interrupted_flagship_goes_on_to_the_same_bits(
     data: Triplets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, raced: int
 ) -> None:
-    monkeypatch.setattr("whyrank.models.profile.COMPARED", raced)
+    monkeypatch.setattr("whyrank.models.profile_stages.COMPARED", raced)
     settings = {"factors": 4, "epochs": 3, "item_epochs": 3}
     told, rest = Losses(), Losses()
     whole, checkpoint = ProfileJ(**settings).fit(data, run=Run(monitors=(told,))), tmp_path / "checkpoint"

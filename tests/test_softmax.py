@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from whyrank import Profile, Triplets
-from whyrank.models.profile import comparison_steps
 from whyrank.models.profile_records import item_records, reason_records
+from whyrank.models.profile_stages import comparison_steps
 from whyrank.simd import LANES
 from whyrank.training import Run
 from whyrank.training.softmax import SoftmaxSettings, SoftmaxTask, SoftmaxTraining

@@ -56,13 +56,12 @@ class Catalog:
     worth_weight: float = field(default=0.0, kw_only=True)  # of the log of a reason's worth in its score
 
     @classmethod
-    def of(cls, train: Triplets, *, quotes: bool = True) -> Catalog:
-        """The catalog of training data; without quotes it is made sooner, for models that are still learning."""
+    def of(cls, train: Triplets) -> Catalog:
+        """The catalog of training data."""
         aspects, aspect = _aspects(train.aspects, len(train.explanations))
         sign = np.zeros(len(aspect), np.int8) if train.polarity is None else train.polarity
         found = _positions(aspects, aspect, sign, train.senses, train.opposites)
         said = Said.of(train, (train.user, train.item, train.explanation), aspect, sign, found.of)
-        said = said if quotes else said._replace(sentence=None, source=None)
         return cls(
             users=train.users,
             items=train.items,
@@ -80,6 +79,19 @@ class Catalog:
             opposite_senses=train.opposites,
             people=People.of(said, train.item_explanations, found.opposites, len(train.users), len(aspects)),
             rating_range=train.rating_range,
+        )
+
+    @classmethod
+    def for_ranking(cls, train: Triplets) -> Catalog:
+        """What plain ranking needs while a model is learning; what people say is counted only if it has a worth."""
+        if train.worth is not None:
+            return cls.of(train)
+        return replace(
+            cls.of(train.take(np.empty(0, np.int64))),
+            popularity=train.popularity,
+            user_explanations=train.user_explanations,
+            item_explanations=train.item_explanations,
+            user_items=train.user_items,
         )
 
     @made_once

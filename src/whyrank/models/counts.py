@@ -149,7 +149,7 @@ class COUNTS(EvidenceModel):
         if len(candidates) == 1:
             return
         learn, check = held_out(train, validation)
-        view, check = self._view(Catalog.of(learn, quotes=False)), sampled(check)
+        view, check = self._view(Catalog.for_ranking(learn)), sampled(check)
         scores = []
         for view.strengths_ in candidates:
             scores.append(quality(view, check))

@@ -55,7 +55,7 @@ class ExpGCN(Model):
     def _fit(self, train: Triplets, run: Run, validation: Triplets | None) -> None:
         learn, check = held_out(train, validation)
         check, probe = sampled(check), copy.copy(self)
-        probe.catalog_ = Catalog.of(learn, quotes=False)
+        probe.catalog_ = Catalog.for_ranking(learn)
 
         def measure(tables: Tables) -> float:
             probe._set_tables(dict(zip(TABLES, tables, strict=True)))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
 from whyrank.explain.rank import rank_items
@@ -26,16 +24,6 @@ if TYPE_CHECKING:
 VALIDATION_USERS = 2000  # that decide of items
 ITEMS_SEEN = 256  # of a user that stand for all in a step, so that an epoch's time grows with records only
 SAID = 2048  # of what a user or an item has said, likewise
-
-
-@dataclass(frozen=True, eq=False)
-class Learning:
-    """What a fit learns from, what it chooses by, and both together."""
-
-    learn: Triplets
-    check: Triplets
-    whole: Triplets
-    catalog: Catalog  # of `learn`
 
 
 class ValidationUsers(NamedTuple):

@@ -138,12 +138,7 @@ def other_entries(batch: Longs, first: Side, second: Side, leave_out: bool, long
     Of a row with more than `longest` entries so many stand for all, which the record's own entry decides: a row with
     as many records as entries would otherwise take the square of its length.
     """
-    room = 0
-    for side in (first, second):
-        for r in batch:
-            row = side.rows[r]
-            if row >= 0:
-                room += min(side.relation.indptr[row + 1] - side.relation.indptr[row], longest)
+    room = _room_for(first, batch, longest) + _room_for(second, batch, longest)
     numbers, counts = np.empty(room, np.int32), np.empty(room, np.float32)
     places = np.zeros(2 * len(batch) + 1, np.int64)
     used = 0
@@ -153,6 +148,17 @@ def other_entries(batch: Longs, first: Side, second: Side, leave_out: bool, long
         used = _gather(second, batch[k], leave_out, longest, numbers, counts, used)
         places[2 * k + 2] = used
     return numbers[:used], counts[:used], places
+
+
+@inlined
+def _room_for(side: Side, batch: Longs, longest: int) -> int:
+    """Entries of a side at most; sides may differ in type, as arrays of a saved model cannot be written to."""
+    room = 0
+    for r in batch:
+        row = side.rows[r]
+        if row >= 0:
+            room += min(side.relation.indptr[row + 1] - side.relation.indptr[row], longest)
+    return room
 
 
 @inlined

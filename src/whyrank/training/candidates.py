@@ -11,6 +11,7 @@ from whyrank.training.checkpoint import Arrays, part_of
 from whyrank.training.loop import EarlyStopping, Trained, Trainer
 from whyrank.training.softmax import SoftmaxTraining
 
+Found = tuple[int, int]  # a candidate, and for how many epochs it is to be trained
 LAST = -1  # in place of a candidate's number: the run on all records, whose curve is the one to show
 
 
@@ -52,7 +53,7 @@ class CandidateTrainer(Trainer):
         return self.leader.stopping.best
 
     @property
-    def found(self) -> tuple[int, int]:
+    def found(self) -> Found:
         """The candidate that is best, and after how many epochs it is."""
         assert self.leader is not None
         return self.leader.number, max(self.leader.stopping.when, 1)
@@ -107,7 +108,7 @@ class FixedTrainer(Trainer):
 
     started = 1  # candidates
 
-    def __init__(self, make: Callable[[int], SoftmaxTraining], found: tuple[int, int], curve: str = "loss") -> None:
+    def __init__(self, make: Callable[[int], SoftmaxTraining], found: Found, curve: str = "loss") -> None:
         self.training, self.found, self.of, self.curve = make(found[0]), found, found[1], curve
 
     @property

@@ -82,7 +82,7 @@ def _opinions(lab: Lab, test: Triplets) -> tuple[Records, Records]:
         low, high = np.nanmin(test.rating), np.nanmax(test.rating)
         span = high - low
         return np.flatnonzero(test.rating >= high - 0.2 * span), np.flatnonzero(test.rating <= low + 0.3 * span)
-    sentiment = Catalog.of(lab.splits[0].training, quotes=False).sentiment[test.explanation]
+    sentiment = Catalog.of(lab.splits[0].training).sentiment[test.explanation]
     record = test.record_explanations.rows_of_entries()
     least, most = np.full(test.records, np.inf), np.full(test.records, -np.inf)
     np.minimum.at(least, record, sentiment)
