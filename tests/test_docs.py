@@ -135,3 +135,12 @@ def test_the_site_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_p
     for page in (tmp_path / "site").rglob("*.html"):
         loaded = re.findall(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"?(https?:)?//", page.read_text())
         assert not loaded, page.name
+
+
+def test_the_ways_of_the_architecture_name_what_is_there() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    steps = re.findall(r"^([\w/]+\.py): (\w+)", page.partition("## Four ways")[2].partition("\n## ")[0], re.M)
+    assert len(steps) > 30
+    for file, name in steps:
+        code = (ROOT / "src" / "whyrank" / file).read_text(encoding="utf-8")
+        assert re.search(rf"^(?:async )?(?:def|class) {name}\b", code, re.M), f"{file} has no {name}"
