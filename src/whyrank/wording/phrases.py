@@ -59,7 +59,7 @@ def phrase_of(text: str, aspect: str | None, sense: str | None, words: Words) ->
     >>> phrase_of("comfortable bed", "bed", "comfortable", default_templates().words)[1:5]
     ('beds', 'the beds', 'the comfortable beds', 'comfortable')
     """
-    text, sense = " ".join(text.split()).rstrip(".!"), sense or ""
+    text, sense = " ".join(text.split()).strip(" .!,;:-"), sense or ""
     if aspect is None or not text:
         return Phrase(statement=text)
     kind = _kind(text, aspect, sense, words)
@@ -147,7 +147,7 @@ def _opinion(text: str, aspect: str, words: Words) -> Phrase:
     adjective, noun = " ".join(before), f"{words.the} {nouns}"
     if not adjective or adjective.lower() in words.general:
         return Phrase("whole", topic, noun, noun, several=several, person=person)
-    degree = adjective.lower().startswith(DEGREES)  # "the too small rooms" is not English
+    degree = adjective.lower().startswith(DEGREES) or " to " in adjective  # "the too small rooms" is not English
     phrase = None if degree else f"{words.the} {adjective} {nouns}"
     after = None if adjective in words.attributive else adjective
     found = None if after is None else _found(after)
@@ -170,7 +170,7 @@ def _topic(aspect: str, words: Words) -> tuple[str, bool]:
         return aspect, True
     if not words.uncountable.isdisjoint((aspect, last)):
         return aspect, False
-    if not words.plural.isdisjoint((aspect, last)):
+    if aspect in words.plural:  # an item has several rooms, but one living room
         return plural_of(aspect, words.irregular), True
     return f"{words.the} {aspect}", False
 
