@@ -49,6 +49,13 @@ def frame() -> pl.DataFrame:
     )
 
 
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main([str(each) for each in arguments])
+    said = capsys.readouterr()
+    return int(ended.value.code or 0), said.out, said.err
+
+
 @pytest.fixture
 def split(tmp_path: Path) -> Path:
     return Triplets.from_frame(frame()).split(seed=0, test=0.2, validation=0.1, method="hash").write(tmp_path / "split")
@@ -165,42 +172,35 @@ def test_a_checkpoint_is_removed_and_other_files_are_left_alone(tmp_path: Path) 
     assert (tmp_path / "reviews.csv").read_text() == "user,item\nann,inn\n"
 
 
-def test_what_refreshes_left_beside_a_model_is_erased_as_well(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def reviews_in(folder: Path) -> tuple[Path, Path]:
+    """Two files of reviews, the user's in the first one."""
     said = ("The bed was comfortable.", "The staff was friendly.", "The room was clean.")
     rows = [(USER if k == 7 else f"u{k}", f"h{k % 10}", said[k % 10 % 3], 5) for k in range(160)]
     table = pl.DataFrame(rows, ["user", "item", "text", "rating"], orient="row")
+    for name, part in (("1.csv", table[:120]), ("2.csv", table[120:])):
+        part.write_csv(folder / name)
+    return folder / "1.csv", folder / "2.csv"
+
+
+def test_what_refreshes_left_beside_a_model_is_erased_as_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = reviews_in(tmp_path)
     live, work = tmp_path / "live", tmp_path / "live.refresh"
-    for name, part in (("1", table[:120]), ("2", table[120:])):
-        part.write_csv(tmp_path / f"{name}.csv")
-    refresh(live, [tmp_path / "1.csv"], recipe=Recipe(BPER(epochs=1, factors=2)))
-    assert refresh(live, [tmp_path / "2.csv"], recipe=Recipe(least=50)).outcome == "refused"
+    refresh(live, [first], recipe=Recipe(BPER(epochs=1, factors=2)))
+    assert refresh(live, [second], recipe=Recipe(least=50)).outcome == "refused"
     assert len(list((work / "runs").iterdir())) == 2
     assert names_user(work)
     receipt = forget(USER, models=[live])
     assert not names_user(live)
     assert not names_user(work)
+    assert not list(work.rglob("drift.*"))  # what only the user said may be in it
     kinds = [(each.kind, each.note) for each in receipt.folders if each.kind in ("model", "run")]
     assert sorted(kinds) == [("model", RECOUNTED)] * 2 + [("run", "removed: nothing goes on with it")]
-    assert refresh(live, [tmp_path / "2.csv"], recipe=Recipe(tolerance=1.0)).outcome == "swapped"
+    assert refresh(live, [second], recipe=Recipe(tolerance=1.0)).outcome == "swapped"
     assert len(load(live).catalog_.users) == 159
-    with pytest.raises(SystemExit) as done:
-        main(["forget", USER, "--model", str(live)])
-    assert done.value.code == 0
-    assert f"nothing is known of '{USER}'" in " ".join(capsys.readouterr().err.split())
-
-
-def refreshed_twice(tmp_path: Path, live: Path, **given: object) -> tuple[Path, Recipe]:
-    """A model of reviews, the user's among them, and more reviews without the user."""
-    said = ("The bed was comfortable.", "The staff was friendly.", "The room was clean.")
-    rows = [(USER if k == 7 else f"u{k}", f"h{k % 10}", said[k % 10 % 3], 5) for k in range(160)]
-    table = pl.DataFrame(rows, ["user", "item", "text", "rating"], orient="row")
-    for name, part in (("1", table[:120]), ("2", table[120:])):
-        part.write_csv(tmp_path / f"{name}.csv")
-    recipe = Recipe(COUNTS(), tolerance=1.0)
-    refresh(live, [tmp_path / "1.csv"], recipe=recipe, **given)  # type: ignore[arg-type]
-    return tmp_path / "2.csv", recipe
+    code, _, said = call(capsys, "forget", USER, "--model", live)
+    assert (code, f"nothing is known of '{USER}'" in " ".join(said.split())) == (0, True)
 
 
 def is_known(model: Path) -> bool:
@@ -213,7 +213,8 @@ def test_refreshes_of_a_link_and_in_another_place_are_found(tmp_path: Path, plac
     live = tmp_path / "live"
     live.symlink_to(tmp_path / "versions" / "v1")
     given = {"work": tmp_path / "work"} if place == "elsewhere" else {}
-    more, recipe = refreshed_twice(tmp_path, live, **given)
+    (first, more), recipe = reviews_in(tmp_path), Recipe(COUNTS(), tolerance=1.0)
+    refresh(live, [first], recipe=recipe, **given)  # type: ignore[arg-type]
     assert is_known(live)
     forget(USER, models=[live.resolve()])  # named by what the link shows
     assert not names_user(tmp_path / "versions")
@@ -225,8 +226,8 @@ def test_refreshes_of_a_link_and_in_another_place_are_found(tmp_path: Path, plac
 @pytest.mark.parametrize("is_there", [True, False])
 def test_the_pool_that_a_refused_refresh_remembers_is_erased_from(tmp_path: Path, is_there: bool) -> None:
     live, pool = tmp_path / "live", tmp_path / "pool"
-    more, recipe = refreshed_twice(tmp_path, tmp_path / "other")
-    wr.mine(tmp_path / "1.csv").write(pool)
+    (first, more), recipe = reviews_in(tmp_path), Recipe(COUNTS(), tolerance=1.0)
+    wr.mine(first).write(pool)
     COUNTS().fit(wr.read(pool)).save(live)
     assert refresh(live, [more], pool=pool, recipe=Recipe(COUNTS(), least=1000)).outcome == "refused"
     if not is_there:
@@ -245,7 +246,7 @@ def test_the_pool_that_a_refused_refresh_remembers_is_erased_from(tmp_path: Path
 
 def test_a_run_that_cannot_be_read_does_not_stop_an_erasure(tmp_path: Path) -> None:
     live = tmp_path / "live"
-    refreshed_twice(tmp_path, live)
+    refresh(live, [reviews_in(tmp_path)[0]], recipe=Recipe(COUNTS()))
     runs = tmp_path / "live.refresh" / "runs"
     (run,) = runs.iterdir()
     shutil.copytree(run, runs / "0000000000000000")
@@ -289,13 +290,6 @@ def test_an_export_shows_what_a_model_holds(tmp_path: Path, split: Path) -> None
     assert any("Ann saw" in text for text in held["quotes"])  # type: ignore[attr-defined]
     assert held["factors"] == ["user_factors"]
     assert held_by_model(model, "nobody") == {"model": "bper", "known": False}
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main([str(each) for each in arguments])
-    said = capsys.readouterr()
-    return int(ended.value.code or 0), said.out, said.err
 
 
 def test_the_commands_go_from_an_export_to_a_receipt(

@@ -131,14 +131,12 @@ def test_bper_plus_learns_and_takes_in_new_explanations_and_users(people: Simula
     plain = wr.BPERPlus(features=features, factors=4, dimensions=6).fit(triplets)
     new = learn(plain, first_of(log, 6000), DRAWN).model
     numbers = np.arange(5, dtype=np.int32)
-    gained = new.queries(numbers, numbers) @ new.keys().T - plain.queries(numbers, numbers) @ plain.keys().T
+    gained = scores(new, numbers, numbers) - scores(plain, numbers, numbers)
     own = new.learned_users_[:5] + new.learned_items_[:5]  # type: ignore[attr-defined]
     assert np.allclose(gained, new.learned_bias_ + own @ new.learned_units_.T, atol=1e-4)  # type: ignore[attr-defined]
     assert np.abs(gained).max() > 0.01
     cd = new.as_cd()  # type: ignore[attr-defined]
-    assert np.allclose(
-        cd.queries(numbers, numbers) @ cd.keys().T, new.queries(numbers, numbers) @ new.keys().T, atol=1e-4
-    )
+    assert np.allclose(scores(cd, numbers, numbers), scores(new, numbers, numbers), atol=1e-4)
     frame = triplets.frame().head(4).with_columns(user=triplets.frame().head(4)["user"] + "new")
     for each in (plain, new):
         each.fold_in(wr.Triplets.from_frame(frame))
@@ -173,13 +171,10 @@ def test_misleading_reactions_do_not_pass(model: wr.Model, people: SimulatedPeop
 def test_a_corrected_model_scores_as_defined_and_is_saved_whole(model: wr.Model, tmp_path: Path) -> None:
     new = corrected(model)
     users, items = np.array([0, 5, -1], np.int32), np.array([2, 3, 4], np.int32)
-    old = model.queries(users, items) @ model.keys().T
-    rows = [
-        (new.learned_users_[u] if u >= 0 else 0) + new.learned_items_[i]  # type: ignore[attr-defined]
-        for u, i in zip(users, items, strict=True)
-    ]
-    expected = old + new.learned_bias_ + np.array(rows) @ new.learned_units_.T  # type: ignore[attr-defined]
-    assert np.allclose(new.queries(users, items) @ new.keys().T, expected, atol=1e-4)
+    tastes = new.learned_items_[items].copy()  # type: ignore[attr-defined]
+    tastes[:2] += new.learned_users_[users[:2]]  # type: ignore[attr-defined]
+    gained = new.learned_bias_ + tastes @ new.learned_units_.T  # type: ignore[attr-defined]
+    assert np.allclose(scores(new, users, items), scores(model, users, items) + gained, atol=1e-4)
     back = wr.load(new.save(tmp_path / "new"))
     assert back.digest() == new.digest() != model.digest()
     user, item = model.catalog_.users.ids[0], model.catalog_.items.ids[0]
@@ -190,17 +185,17 @@ def test_a_corrected_model_scores_as_defined_and_is_saved_whole(model: wr.Model,
     assert before_reactions(back).digest() != new.digest()
 
 
+def scores(model: wr.Model, users: NDArray[np.int32], items: NDArray[np.int32]) -> NDArray[np.float32]:
+    return model.queries(users, items) @ model.keys().T
+
+
 def test_a_corrected_bper_is_a_cd_with_more_factors(people: SimulatedPeople) -> None:
-    new = corrected(wr.BPER(epochs=1, factors=4, mu=0.3).fit(people.triplets))
-    cd = new.as_cd()  # type: ignore[attr-defined]
-    users, items = np.arange(9, dtype=np.int32), np.arange(9, dtype=np.int32)
+    new, numbers = corrected(wr.BPER(epochs=1, factors=4, mu=0.3).fit(people.triplets)), np.arange(9, dtype=np.int32)
+    cd, plain = new.as_cd(), before_reactions(new)  # type: ignore[attr-defined]
     assert cd.factors == 2 * (4 + new.learned_units_.shape[1]) + 2  # type: ignore[attr-defined]
-    assert np.allclose(cd.queries(users, items) @ cd.keys().T, new.queries(users, items) @ new.keys().T, atol=1e-4)
-    assert not np.allclose(
-        cd.queries(users, items) @ cd.keys().T,
-        before_reactions(new).as_cd().queries(users, items) @ before_reactions(new).keys().T,
-        atol=1e-2,
-    )
+    assert np.allclose(scores(cd, numbers, numbers), scores(new, numbers, numbers), atol=1e-4)
+    as_it_was = plain.as_cd().queries(numbers, numbers) @ plain.keys().T  # type: ignore[attr-defined]
+    assert not np.allclose(scores(cd, numbers, numbers), as_it_was, atol=1e-2)
 
 
 def test_pairs_of_a_corrected_model_are_exact(model: wr.Model) -> None:
@@ -233,29 +228,25 @@ def test_corrected_models_take_in_new_users_and_forget_when_fitted_again(
 def test_the_command_writes_only_what_passes(
     model: wr.Model, log: Log, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def call(log: str, output: str, *more: str) -> tuple[int, str]:
+        options = ["--explore", "1", "--epsilon", "0.1", "--distinctive", "1", "--support", "1"]
+        places = [str(tmp_path / "model"), "--log", str(tmp_path / log), "-o", str(tmp_path / output)]
+        with pytest.raises(SystemExit) as done:
+            main(["learn", *places, *options, *more])
+        return int(done.value.code or 0), capsys.readouterr().out
+
     model.save(tmp_path / "model")
     log.write(tmp_path / "log")
-    options = ["--explore", "1", "--epsilon", "0.1", "--distinctive", "1", "--support", "1"]
-    given = ["learn", str(tmp_path / "model"), "--log", str(tmp_path / "log"), *options]
-    with pytest.raises(SystemExit) as done:
-        main([*given, "-o", str(tmp_path / "new"), "--json"])
-    assert done.value.code == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["passed"]
+    Log(log.exposures, log.events.clear()).write(tmp_path / "silent")
+    code, printed = call("log", "new", "--json")
+    assert (code, json.loads(printed)["passed"]) == (0, True)
     assert wr.load(tmp_path / "new").id == "profile-j"
-    silent = Log(log.exposures, log.events.clear())
-    silent.write(tmp_path / "silent")
-    given[3] = str(tmp_path / "silent")
-    with pytest.raises(SystemExit) as done:
-        main([*given, "-o", str(tmp_path / "worse")])
-    assert done.value.code == 3
-    printed = " ".join(capsys.readouterr().out.split())
+    code, printed = call("silent", "worse")
+    assert (code, (tmp_path / "worse").exists()) == (3, False)
+    printed = " ".join(printed.split())
     assert "nobody reacted" in printed
     assert "What helps: more lists, or more exploration" in printed
-    assert not (tmp_path / "worse").exists()
-    with pytest.raises(SystemExit) as done:
-        main([*given, "-o", str(tmp_path / "worse"), "--force"])
-    assert done.value.code == 0
+    assert call("silent", "worse", "--force")[0] == 0
     assert (tmp_path / "worse").exists()
 
 

@@ -52,6 +52,12 @@ def served(first: Path, tmp_path: Path) -> Path:
     return tmp_path / "current"
 
 
+def call(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as leaving:
+        main(["refresh", *map(str, arguments)])
+    return int(leaving.value.code or 0)
+
+
 def test_new_reviews_are_taken_in_once_and_swapped_in(served: Path) -> None:
     reviews = served.parent / "reviews"
     assert refresh(served, [reviews]).outcome == "nothing new"
@@ -80,21 +86,15 @@ def test_a_worse_model_is_refused_and_tried_again_only_when_asked(
 ) -> None:
     before = load(served).digest()
     write_reviews(served.parent / "reviews" / "2.csv", 120, 300)
-    asked = ["refresh", str(served), str(served.parent / "reviews"), "--model", "rand", "--json"]
-    with pytest.raises(SystemExit) as leaving:
-        main(asked)
-    found = json.loads(capsys.readouterr().out)
-    assert (leaving.value.code, found["outcome"], found["gate"]["passed"]) == (3, "refused", False)
+    asked = (served, served.parent / "reviews", "--model", "rand", "--json")
+    code, found = call(*asked), json.loads(capsys.readouterr().out)
+    assert (code, found["outcome"], found["gate"]["passed"]) == (3, "refused", False)
     assert load(served).digest() == before
     calls: list[str] = []
     original = refreshing.compare_on
     monkeypatch.setattr(refreshing, "compare_on", lambda *given: calls.append("measured") or original(*given))
-    with pytest.raises(SystemExit) as leaving:
-        main(asked)
-    assert (leaving.value.code, calls) == (3, [])
-    with pytest.raises(SystemExit) as leaving:
-        main([*asked, "--again"])
-    assert (leaving.value.code, calls) == (3, ["measured"])
+    assert (call(*asked), calls) == (3, [])
+    assert (call(*asked, "--again"), calls) == (3, ["measured"])
     assert refresh(served, [served.parent / "reviews"]).outcome == "swapped"  # the same reviews, a better model
     assert [each["outcome"] for each in read_refreshes(served)] == ["swapped", "refused", "swapped"]
 
@@ -210,10 +210,8 @@ def test_a_model_whose_pool_is_not_known_is_not_replaced_by_one_of_new_reviews_a
     unknown: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, new = load(unknown).digest(), unknown.parent / "new.csv"
-    with pytest.raises(SystemExit) as leaving:
-        main(["refresh", str(unknown), str(new)])
+    assert call(unknown, new) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert leaving.value.code == 2
     assert "name --pool (the mined folder that it was fitted to), or give --fresh" in said
     assert load(unknown).digest() == before
     with pytest.raises(ParameterError, match="give one of them"):
