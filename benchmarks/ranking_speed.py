@@ -23,10 +23,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from whyrank.index.prepare import prepared
 
 import whyrank as wr
-from whyrank.index.joint import PartBound, top_pairs
 from whyrank.index.search import Search
 
 N = 10
@@ -81,13 +79,15 @@ def row(model: Any, pairs: tuple[Any, Any], threads: int, repeat: int) -> str:
     """All rivals on some pairs: pairs a second, and ratios."""
     queries, count = model.queries(*pairs), len(pairs[0])
     first = min(first_call(model, queries, threads) for _ in range(FIRST_CALLS * repeat))
-    search = prepared(model, model.catalog_)
-    rated = search.visits(queries, N, threads=threads).filtered
+    search = prepared(model)
+    search.top(queries, N, threads=threads)
+    rated = search.scored()
     others = np.random.default_rng(1)
     for _ in range(ACQUAINTANCE):
-        search.top(model.queries(others.permutation(pairs[0]), pairs[1]), N, threads=threads)
-    best = fastest(rivals(model, search, queries, threads), repeat)
-    later, faiss = search.visits(queries, N, threads=threads).filtered, best["faiss"]
+        users = others.permutation(pairs[0])
+        search.top(model.queries(users, pairs[1]), N, pairs=(users, pairs[1]), threads=threads)
+    best = fastest(rivals(model, search, (queries, pairs), threads), repeat)
+    later, faiss = search.scored(), best["faiss"]
     speeds = [f"{count / seconds:,.0f}" for seconds in best.values()]
     return (
         f"{count:,} | {threads} | {rated:.1%}, {later:.1%} | {count / first:,.0f}, {' | '.join(speeds)} "
@@ -95,18 +95,26 @@ def row(model: Any, pairs: tuple[Any, Any], threads: int, repeat: int) -> str:
     )
 
 
+def prepared(model: Any) -> Search:
+    """Make the model's search anew, ready to be asked."""
+    model._forget()
+    search: Search = model.search()
+    search._prepare()
+    return search
+
+
 def first_call(model: Any, queries: Any, threads: int) -> float:
     """Seconds of it."""
-    search, began = prepared(model, model.catalog_), time.perf_counter()
+    search, began = prepared(model), time.perf_counter()
     search.top(queries, N, threads=threads)
     return time.perf_counter() - began
 
 
 def remarks(model: Any, split: Any, queries: Any) -> Iterator[str]:
     """How long preparing takes, all test pairs, and one; how well they are ranked."""
-    search = prepared(model, model.catalog_)
-    ready = fastest({"ready": lambda: prepared(model, model.catalog_)}, 3)["ready"]
-    yield f"prepared in {ready:.3f} s, which takes {search.nbytes / 1e6:.0f} MB"
+    search = prepared(model)
+    ready = fastest({"ready": lambda: prepared(model)}, 3)["ready"]
+    yield f"prepared in {ready:.3f} s"
     for threads in (1, 2):
         taken = min(first_call(model, queries, threads) for _ in range(3))
         yield f"all {len(queries):,} test pairs in one call {taken:.3g} s with {threads} thread{'s' * (threads > 1)}"
@@ -131,19 +139,19 @@ def triplets_of(data: str, whole: bool = False) -> wr.Triplets:
     return wr.Triplets.from_frame(frame)
 
 
-def rivals(model: Any, search: Search, queries: Any, threads: int) -> dict[str, Callable[[], object]]:
+def rivals(model: Any, search: Search, asked: tuple[Any, Any], threads: int) -> dict[str, Callable[[], object]]:
     """Each answers all queries with so many threads: in one call, or as fits a cache."""
     import faiss
     import torch
     from threadpoolctl import threadpool_limits
 
-    keys = model.keys()
+    keys, (queries, pairs) = model.keys(), asked
     index, table = faiss.IndexFlatIP(keys.shape[1]), torch.from_numpy(keys)
     index.add(keys)
     batches = [queries[start : start + 128] for start in range(0, len(queries), 128)]
 
     def by_whyrank() -> None:
-        search.top(queries, N, threads=threads)
+        search.top(queries, N, pairs=pairs, threads=threads)
 
     def by_numpy() -> None:
         with threadpool_limits(threads):
@@ -179,45 +187,33 @@ def fastest(rivals: dict[str, Callable[[], object]], repeat: int) -> dict[str, f
 
 
 def joint(model: Any, count: int) -> dict[str, Any]:
-    """Exact pairs of some users by bounds and by brute force, and the paper's two steps beside them."""
-    keys, search, d, items = model.keys(), model.search(), model.factors, np.arange(len(model.catalog_.items))
-    user_bound = PartBound(keys, [*range(d), 2 * d], constant=1)
-    item_bound = PartBound(keys, [*range(d, 2 * d), 2 * d + 1], constant=1)
-    nobody = np.full(len(items), -1, np.int32)
-    began = time.perf_counter()
-    item_parts = item_bound(model.queries(nobody, items))
-    report: dict[str, Any] = {"users": count, "items": len(items), "item_bounds_seconds": time.perf_counter() - began}
-    seconds, searched, other_sets, other_pairs = {"bounds": 0.0, "brute": 0.0, "two_step": 0.0}, 0, 0, 0
-    for user in np.random.default_rng(0).integers(0, len(model.catalog_.users), count):
-        item_scores = (model.item_queries(np.array([user])) @ model.item_keys().T)[0]
+    """Exact pairs of some users by lists and by brute force, and the paper's two steps beside them."""
+    keys, items, catalog = model.keys(), np.arange(len(model.catalog_.items), dtype=np.int32), model.catalog_
+    plain, seconds = vars(wr.Options.plain()), {"exact": 0.0, "brute": 0.0, "two_step": 0.0}
+    other_sets = other_pairs = 0
+    for user in np.random.default_rng(0).integers(0, len(catalog.users), count):
+        name, number = catalog.users.ids[int(user)], np.array([user], np.int32)
+        began = time.perf_counter()
+        found = model.recommend_pairs(name, N, **plain)
+        seconds["exact"] += time.perf_counter() - began
+        began = time.perf_counter()
+        item_scores = (model.item_queries(number) @ model.item_keys().T)[0]
+        item_scores[catalog.user_items.row(int(user))] = -np.inf
 
         def queries_of(some: Any, user: int = user) -> Any:
             return model.queries(np.full(len(some), user, np.int32), some)
 
-        began = time.perf_counter()
-        user_part = user_bound(queries_of(items[:1]))
-        found = top_pairs(item_scores, queries_of, search, N, bounds=user_part + item_parts)
-        seconds["bounds"] += time.perf_counter() - began
-        began = time.perf_counter()
         best = brute_pairs(keys, item_scores, queries_of, items)
         seconds["brute"] += time.perf_counter() - began
-        assert np.allclose(best, found.scores, rtol=1e-4, atol=1e-4)
+        assert np.allclose(best, [pair.score for pair in found], rtol=1e-4, atol=1e-4)
         began = time.perf_counter()
-        top = np.argsort(-item_scores, kind="stable")[:N]
-        first = search.top(queries_of(top), 1)[0][:, 0]
+        two_step = model.recommend(name, N, 1, **plain)
         seconds["two_step"] += time.perf_counter() - began
-        exact = set(zip(found.items.tolist(), found.explanations.tolist(), strict=True))
-        shared = len(exact & set(zip(top.tolist(), first.tolist(), strict=True)))
-        searched, other_sets, other_pairs = (
-            searched + found.items_searched,
-            other_sets + (shared < N),
-            other_pairs + N - shared,
-        )
-    report |= {f"{name}_milliseconds_a_user": round(1000 * total / count, 2) for name, total in seconds.items()}
-    report |= {
-        "share_of_items_searched": searched / count / len(items),
-        "users_where_two_step_differs": other_sets / count,
-    }
+        exact = {(pair.item, pair.reason.explanation) for pair in found}
+        shared = len(exact & {(each.item, each.reasons[0].explanation) for each in two_step})
+        other_sets, other_pairs = other_sets + (shared < N), other_pairs + N - shared
+    report = {f"{name}_milliseconds_a_user": round(1000 * total / count, 2) for name, total in seconds.items()}
+    report |= {"users": count, "items": len(items), "users_where_two_step_differs": other_sets / count}
     return report | {"pairs_that_two_step_misses": other_pairs / count / N}
 
 
