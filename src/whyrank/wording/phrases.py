@@ -60,7 +60,7 @@ def phrase_of(text: str, aspect: str | None, sense: str | None, words: Words) ->
     ('beds', 'the beds', 'the comfortable beds', 'comfortable')
     """
     text, sense = " ".join(text.split()).strip(" .!,;:-"), sense or ""
-    if aspect is None or not text:
+    if aspect is None or not aspect.strip() or not text:
         return Phrase(statement=text)
     kind = _kind(text, aspect, sense, words)
     if kind == "itself" and text.removeprefix(sense).count(" ") == 1 and text.startswith(f"{sense} "):

@@ -198,7 +198,8 @@ class SentenceWriter:
             places[name] = self._number(getattr(told, name))
         if told.detailed >= 0:
             places["detailed"] = self._phrase(told.detailed).adjective
-        places["text"] = self._texts[told.explanation].rstrip(".!").strip()
+        text = self._texts[told.explanation]
+        places["text"] = text.rstrip(".!").strip() or text
         places["people"] = settings["people"][people != 1]
         places["items"] = settings["items"][told.user_says != 1]
         places["it"] = settings["it"][phrase.several or phrase.person]
