@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,12 +34,24 @@ from whyrank.render import FittingTable
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import TaskID
+    from rich.progress import Progress, TaskID
 
     from whyrank.mining import Mined
 
 
 THIN = 0.3  # share of reviews with a statement below which the pool is too thin to rely on
+
+
+def stages_on(bar: Progress) -> Callable[[str, int, int | None], None]:
+    """Return what draws the stages of mining as they go on."""
+    tasks: dict[str, TaskID] = {}
+
+    def tell(stage: str, done: int, total: int | None) -> None:
+        if stage not in tasks:
+            tasks[stage] = bar.add_task(stage, total=total, remark="")
+        bar.update(tasks[stage], completed=done, total=total)
+
+    return tell
 
 
 @command("mine", "whyrank mine reviews.jsonl.gz -o mined")
@@ -86,13 +99,7 @@ def mine_command(
     check_place(output, MARKER)
     chosen = parse_rules(settings, MiningRules)
     with sole_writer(output), told_if_interrupted(lambda: "nothing was written"), progress(json) as bar:
-        tasks: dict[str, TaskID] = {}
-
-        def tell(stage: str, done: int, total: int | None) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total, remark="")
-            bar.update(tasks[stage], completed=done, total=total)
-
+        tell = stages_on(bar)
         if ray is not None:
             from whyrank.lab.ray.session import connect
             from whyrank.lab.ray.statements import mine_statement_files

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -22,14 +22,17 @@ from whyrank.cli.app import (
     warn_first_run,
 )
 from whyrank.cli.fit import Settings, bar_monitor, make_model
-from whyrank.cli.mine import parse_rules
+from whyrank.cli.mine import parse_rules, stages_on
 from whyrank.cli.serve import Titles
 from whyrank.errors import MissingExtra
 
-if TYPE_CHECKING:
-    from rich.progress import TaskID
-
 REFUSED = 3  # exit code
+WORSE = "the new one is worse or knows far less, or too little shows that it does not"
+NOW = {  # what became of the model folder
+    "swapped": "is in service",
+    "refused": f"stays as it was: {WORSE}",
+    "nothing new": "stays as it was",
+}
 
 
 @command("refresh", "whyrank refresh models/current reviews --model profile-j")
@@ -95,14 +98,11 @@ def refresh_command(
         threads=threads,
     )
     warn_first_run()
-    with told_if_interrupted(lambda: "the same command goes on where it stopped"), progress(json) as bar:
-        tasks: dict[str, TaskID] = {}
 
-        def mined(stage: str, done: int, total: int | None) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total, remark="")
-            bar.update(tasks[stage], completed=done, total=total)
+    def how_to_go_on() -> str:
+        return "the same command goes on where it stopped"
 
+    with told_if_interrupted(how_to_go_on), progress(json) as bar:
         found = refresh(
             folder,
             reviews,
@@ -112,17 +112,13 @@ def refresh_command(
             recipe=recipe,
             again=again,
             tell=(lambda text: None) if json else note,
-            mined=mined,
+            mined=stages_on(bar),
             monitors=(bar_monitor(bar, "the new model"),),
         )
     if json:
         print_json(found.as_dict())
     else:
-        what = {
-            "swapped": "is in service",
-            "refused": "stays as it was: the new one is worse or knows far less, or too little shows that it does not",
-        }
-        note(f"{found.outcome}: {folder} {what.get(found.outcome, 'stays as it was')} ({found.seconds:.1f} s)")
+        note(f"{found.outcome}: {folder} {NOW[found.outcome]} ({found.seconds:.1f} s)")
         if found.report:
             note(f"what new reviews say: {found.report}")
     if found.outcome == "refused":

@@ -47,7 +47,7 @@ def serve_command(
     keys: Annotated[
         Path | None,
         typer.Option(
-            help="A file with a line `SHA256 name ask,log,administer,metrics` for each API key; or set WHYRANK_API_KEYS."
+            help="A file with a line `SHA256 name ask,log,administer,metrics` for each key; or set WHYRANK_API_KEYS."
         ),
     ] = None,
     unprotected: Annotated[
