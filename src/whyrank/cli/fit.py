@@ -181,8 +181,9 @@ def _hanging(text: str, width: int) -> str:
 def solver_at(address: str, model: Model, threads: int | None) -> Iterator[Callable[..., Solver]]:
     """What trains a model on the machines of a cluster."""
     from whyrank.lab.ray.session import connect
-    from whyrank.lab.ray.training import solver_on
+    from whyrank.lab.ray.training import require_blocks, solver_on
 
+    require_blocks(model)  # before a cluster is started
     with connect(address) as cluster, solver_on(cluster, model, threads) as solver:
         yield solver
 

@@ -71,7 +71,7 @@ def _require_answer(address: str) -> None:
 def _require_loopback(ray: Any) -> None:
     """Raise if others can reach the cluster that was started: who imports Ray before decides where it listens."""
     host = ray.util.get_node_ip_address()
-    if not host.startswith("127."):
+    if not host.startswith("127.") and host != "::1":
         ray.shutdown()
         raise ClusterError(
             f"Ray was imported before and listens at {host}, for everybody; "

@@ -69,11 +69,7 @@ def solver_on(cluster: Cluster, model: Model, threads: int | None = None) -> Ite
         ParameterError: The model trains on one machine.
         ClusterError: No machine has so many cores.
     """
-    if not isinstance(model, FactorModel) or model.solver != "blocks":
-        raise ParameterError(
-            f"{model.id} with these settings trains on one machine; leave out --ray, or fit bper, pitf, cd "
-            "or a joint form"
-        )
+    require_blocks(model)
     cluster.machines(threads or 1)
     started: list[ClusterSolver] = []
 
@@ -86,6 +82,15 @@ def solver_on(cluster: Cluster, model: Model, threads: int | None = None) -> Ite
     finally:
         for each in started:
             each.dismiss()
+
+
+def require_blocks(model: Model) -> None:
+    """Raise unless a model trains in blocks, which machines can share."""
+    if not isinstance(model, FactorModel) or model.solver != "blocks":
+        raise ParameterError(
+            f"{model.id} with these settings trains on one machine; leave out --ray, or fit bper, pitf, cd "
+            "or a joint form"
+        )
 
 
 def owners_of(machines: Sequence[Machine], threads: int | None, shards: int) -> NDArray[np.int64]:
@@ -168,13 +173,13 @@ class ClusterSolver:
         machines = self.cluster.machines(self.threads or 1)
         # With few shards not every machine has one.
         taken, owners = np.unique(owners_of(machines, self.threads, self.shards), return_inverse=True)
-        values = self.cluster.put(self.storage.values)
-        for me, machine in enumerate(machines[number] for number in taken.tolist()):
+        machines, values = [machines[number] for number in taken.tolist()], self.cluster.put(self.storage.values)
+        for me, machine in enumerate(machines):
             threads = self.threads or machine.cpus
             self._workers.append(
                 self.cluster.start(machine, threads, ShardWorker, self._task, values, owners, me, threads)
             )
-        for machine, version in zip(machines, self._all("version"), strict=False):
+        for machine, version in zip(machines, self._all("version"), strict=True):
             if version != __version__:
                 raise ClusterError(
                     f"{machine.host} has whyrank {version}, not {__version__}; install the same everywhere"
