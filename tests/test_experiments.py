@@ -44,8 +44,16 @@ def parts(data: Triplets) -> list[Split]:
 
 
 @pytest.fixture(scope="module")
+def ranked(parts: list[Split], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with the table of methods."""
+    folder = tmp_path_factory.mktemp("ranking")
+    run(["ranking"], Lab("toy", parts, Cache(folder / "runs"), QUICK, ["pop", "bper"]), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
 def made(parts: list[Split], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report with every experiment."""
+    """A report with every experiment: what uses it is slow."""
     folder = tmp_path_factory.mktemp("report")
     run(names_of("all"), Lab("toy", parts, Cache(folder / "runs"), QUICK, MODELS), folder)
     return folder
@@ -58,8 +66,8 @@ def toy_lab(parts: list[Split], folder: Path) -> Lab:
 # -- the report --------------------------------------------------------------------------------------------------------
 
 
-def test_a_report_opens_without_network_and_is_small(made: Path) -> None:
-    page = (made / "report.html").read_text()
+def test_a_report_opens_without_network_and_is_small(ranked: Path) -> None:
+    page = (ranked / "report.html").read_text()
     assert len(page) < 2_000_000
     for link in re.findall(r"(?:src|href)=['\"]([^'\"]*)", page):
         assert link.startswith("#"), link
@@ -67,12 +75,14 @@ def test_a_report_opens_without_network_and_is_small(made: Path) -> None:
     assert "width=device-width" in page
 
 
+@pytest.mark.slow
 def test_every_experiment_has_results(made: Path) -> None:
     results = json.loads((made / "results.json").read_text())["experiments"]
     assert set(results) == set(EXPERIMENTS)
     assert all(results.values())
 
 
+@pytest.mark.slow
 def test_goals_cost_accuracy_and_give_what_they_are_for(made: Path) -> None:
     goals = json.loads((made / "results.json").read_text())["experiments"]["beyond"]["goals"]
     assert set(goals["fairness tail"]) == {"bper-j", "bpr"}
@@ -83,12 +93,10 @@ def test_goals_cost_accuracy_and_give_what_they_are_for(made: Path) -> None:
         assert curve[-1] > curve[0]
 
 
-def test_ids_of_pictures_do_not_collide_on_one_page(made: Path) -> None:
+@pytest.mark.slow
+def test_each_picture_is_there_as_svg_and_png_with_a_caption_and_ids_of_its_own(made: Path) -> None:
     pictures = [set(re.findall(r'id="(m[0-9a-f]+|p[0-9a-f]+)"', p.read_text())) for p in made.glob("figures/*.svg")]
     assert sum(map(len, pictures)) == len(set().union(*pictures))
-
-
-def test_each_picture_is_there_as_svg_and_png_with_a_caption(made: Path) -> None:
     text = (made / "report.md").read_text()
     names = {path.stem for path in (made / "figures").iterdir()}
     assert names == {"mu", "sparsity", "alpha", "popularity", "known", "cost", "options", "goals"}
@@ -99,6 +107,7 @@ def test_each_picture_is_there_as_svg_and_png_with_a_caption(made: Path) -> None
         assert "Data: toy; means over 2 splits" in caption[1]
 
 
+@pytest.mark.slow
 def test_the_plain_recommender_stands_beside_the_joint_models_with_its_items_alone(
     made: Path, parts: list[Split]
 ) -> None:
@@ -109,8 +118,8 @@ def test_the_plain_recommender_stands_beside_the_joint_models_with_its_items_alo
     assert rows["bper-j: separate tasks"][4:] == expected  # alpha = 0 with the same settings
 
 
-def test_the_table_of_methods_says_what_evaluate_says(made: Path, parts: list[Split]) -> None:
-    rows = {row[0]: row for row in csv.reader((made / "tables" / "ranking.csv").read_text().splitlines())}
+def test_the_table_of_methods_says_what_evaluate_says(ranked: Path, parts: list[Split]) -> None:
+    rows = {row[0]: row for row in csv.reader((ranked / "tables" / "ranking.csv").read_text().splitlines())}
     expected = []
     for part in parts:
         first, scores = BPER(epochs=3, factors=4).fit(part.train), []
@@ -121,8 +130,8 @@ def test_the_table_of_methods_says_what_evaluate_says(made: Path, parts: list[Sp
     assert rows["bper"][1].startswith(f"{100 * np.mean(expected):.3f} ")
 
 
-def test_latex_has_no_bare_marks(made: Path) -> None:
-    for path in made.glob("tables/*.tex"):
+def test_latex_has_no_bare_marks(ranked: Path) -> None:
+    for path in ranked.glob("tables/*.tex"):
         for line in path.read_text().splitlines():
             assert not re.search(r"(?<!\\)[%_#]", line), f"{path.name}: {line}"
     assert latex_text("50% a_b & 1‰ ↑") == r"50\% a\_b \& 1\textperthousand{} $\uparrow$"
@@ -247,6 +256,7 @@ def test_unknown_experiments_and_pairs_are_refused(parts: list[Split], tmp_path:
         run(["cases"], lab, tmp_path / "report")
 
 
+@pytest.mark.slow
 def test_the_relations_hold_as_mended_and_not_as_printed(made: Path) -> None:
     claims = json.loads((made / "results.json").read_text())["experiments"]["relation"]["claims"]
     verdicts = {claim["claim"]: claim["verdict"] for claim in claims}
