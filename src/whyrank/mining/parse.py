@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from whyrank.mining import _parse_kernels as k
 from whyrank.mining.features import rows_of_words
@@ -39,6 +40,30 @@ TAGS = (
     *("POS", "PRP", "PRP$", "RB", "RBR", "RBS", "RP", "SYM", "TO", "UH", "VB", "VBD", "VBG"),
     *("VBN", "VBP", "VBZ", "WDT", "WP", "WP$", "WRB", "XX", "``"),
 )
+
+
+class _OneBlasThread:
+    """Hold BLAS to one thread while any thread is inside: its own cost more than they bring."""
+
+    def __init__(self) -> None:
+        self._controller = ThreadpoolController()
+        self._lock = Lock()
+        self._inside = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._limit = self._controller.limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._limit.restore_original_limits()
+
+
+_one_blas_thread = cache(_OneBlasThread)
 
 
 class Parse(NamedTuple):
@@ -107,14 +132,15 @@ class Parser(NamedTuple):
          ('punct', 'was')]
         """
         sentences = np.ascontiguousarray(tokens.sentences, np.int32)
-        x = self._encode(tokens.words, sentences)
-        roles = np.empty((len(x), self.roles.matrix.shape[1]), np.int16)
-        k.round_roles(x @ self.roles.matrix, self.roles.bias, roles)
-        heads = np.empty(len(x), np.int32)
-        k.choose_heads(roles, sentences, self.root, self.distance, heads)
-        pairs = np.empty((len(x), self.root.shape[1]), np.float32)
-        k.add_pairs(roles, heads, self.root, pairs)
-        return Parse(heads, self.label.choose(pairs), self.tag.choose(x))
+        with _one_blas_thread():
+            x = self._encode(tokens.words, sentences)
+            roles = np.empty((len(x), self.roles.matrix.shape[1]), np.int16)
+            k.round_roles(x @ self.roles.matrix, self.roles.bias, roles)
+            heads = np.empty(len(x), np.int32)
+            k.choose_heads(roles, sentences, self.root, self.distance, heads)
+            pairs = np.empty((len(x), self.root.shape[1]), np.float32)
+            k.add_pairs(roles, heads, self.root, pairs)
+            return Parse(heads, self.label.choose(pairs), self.tag.choose(x))
 
     def parse_texts(
         self, texts: Iterable[str], threads: int | None = None
@@ -124,7 +150,7 @@ class Parser(NamedTuple):
         pool = shared_thread_pool(threads)
         blocks = _blocks(texts)
         while group := list(islice(blocks, threads)):
-            with threadpool_limits(limits=1, user_api="blas"):
+            with _one_blas_thread():
                 parsed = pool.run([partial(self._parse_block, block) for block in group])
             for block in parsed:
                 yield from block
@@ -144,8 +170,8 @@ class Parser(NamedTuple):
 
     def _encode(self, words: list[str], sentences: NDArray[np.int32]) -> NDArray[np.float32]:
         """Return what the network knows of each word. Each distinct word is looked up once."""
-        numbers: dict[str, int] = {}
-        types = np.array([numbers.setdefault(word, len(numbers)) for word in words], np.int32)
+        numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
+        types = np.fromiter(map(numbers.__getitem__, words), np.int32, len(words))
         width = self.table.shape[1]
         vectors = np.empty((len(numbers), width), np.float32)
         k.add_embeddings(self.table, rows_of_words(list(numbers)), vectors)

@@ -1,6 +1,6 @@
 """Training of the parser that mining uses: a small network learns silver trees.
 
-    python -m whyrank.lab.parser.train SHARDS WEIGHTS.npz --steps 12000
+    python -m whyrank.lab.parser.train SHARDS WEIGHTS.npz --steps 15400
 
 All that is multiplied is rounded to whole numbers in training as well (with the gradient of what
 was not rounded), so that the parser gives the same result on every machine.
@@ -243,7 +243,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("shards", type=Path)
     options.add_argument("weights", type=Path)
-    options.add_argument("--steps", type=int, default=12_000)
+    options.add_argument("--steps", type=int, default=15_400)
     options.add_argument("--words", type=int, default=2_000, help="of a batch")
     options.add_argument("--rate", type=float, default=3e-3)
     options.add_argument("--seed", type=int, default=1)
