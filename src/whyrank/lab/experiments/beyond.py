@@ -47,7 +47,7 @@ def write(lab: Lab, report: ExperimentReport) -> Facts:
 
 
 def _each(lab: Lab, name: str, measure: Measure) -> Values:
-    """A row of figures per split; NaN where there is none."""
+    """Return a row of figures per split; NaN where there is none."""
     rows = []
     for split, number in zip(lab.splits, lab.numbers, strict=True):
         lists = lab.result(Job(name, number)).arrays["lists"].astype(np.int32)
@@ -66,7 +66,7 @@ def _cells(values: Values, scale: float = 100) -> list[str]:
 
 
 def _bests(table: Sequence[Values], least: Sequence[bool]) -> list[list[bool]]:
-    """Which figure is the best of its column."""
+    """Mark the best figures of every column."""
     values = np.array(table)
     flipped = np.where(np.array(least), -values, values)
     top = np.nanmax(np.where(np.isnan(flipped), -np.inf, flipped), axis=0)
@@ -169,7 +169,7 @@ def _known(lab: Lab, report: ExperimentReport) -> Facts:
 
 
 def _stratum_sizes(split: Split) -> list[list[int]]:
-    """How many test pairs stand behind each figure, by user, item and explanation."""
+    """Count the test pairs behind each figure, by user, item and explanation."""
     test, of_user, of_item = split.test, *map(strata.known_strata, strata.records_of(split.training))
     said = strata.known_strata(split.training.popularity)[test.explanation]
     record = test.record_explanations.rows_of_entries()

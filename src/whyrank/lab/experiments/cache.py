@@ -33,7 +33,7 @@ class Cache:
         self.folder = Path(folder)
 
     def load(self, key: Mapping[str, object], arrays: bool = True) -> Result | None:
-        """What was saved under a key, if anything; `arrays=False` reads the facts alone."""
+        """Read what was saved under a key, if anything; `arrays=False` reads the facts alone."""
         path = self.path(key)
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
@@ -59,7 +59,7 @@ class Cache:
 
 
 def digest(key: Mapping[str, object]) -> str:
-    """A name for a key that does not depend on the order of its entries."""
+    """Return a name for a key that does not depend on the order of its entries."""
     text = json.dumps(_plain(key), sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

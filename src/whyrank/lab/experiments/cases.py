@@ -65,7 +65,7 @@ def _given(lab: Lab, test: Triplets) -> list[tuple[str, int]]:
 
 
 def _sampled(lab: Lab, test: Triplets) -> list[tuple[str, int]]:
-    """One pair that the user liked and one that the user did not, with at least two explanations where there are."""
+    """Draw a pair that the user liked and one that the user did not, with two explanations or more where there are."""
     liked, disliked = _opinions(lab, test)
     rng = np.random.default_rng(0)
     found = []

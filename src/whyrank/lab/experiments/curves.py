@@ -22,7 +22,7 @@ SHARES = (0.3, 0.4, 0.5, 0.6, 0.7)
 
 
 def caption(lab: Lab, words: str = "") -> str:
-    """What every caption says: the data set, how many splits, what the bars are."""
+    """Add to a caption the data set, the number of splits and what the bars are."""
     count = len(lab.splits)
     bars = f"means over {count} splits, bars are standard deviations" if count > 1 else "one split"
     return f"{words} Data: {lab.name}; {bars}.".strip()
@@ -67,13 +67,13 @@ def write_mu(lab: Lab, report: ExperimentReport) -> Facts:
 
 
 def shares(lab: Lab) -> list[float]:
-    """The paper's shares that every split's training part can give."""
+    """Return the paper's shares that every split's training part can give."""
     most = min((len(s.train_records) + len(s.validation_records)) / s.data.records for s in lab.splits)
     return [share for share in SHARES if share <= most + 1e-9]
 
 
 def sparsity_job(lab: Lab, name: str, split: int, share: float) -> Job:
-    """A share that is the whole training part is the run of Table 4."""
+    """Return the run of a share; one that is the whole training part is the run of Table 4."""
     part = lab.splits[split]
     have = len(part.train_records) + len(part.validation_records)
     return Job(name, split) if round(share * part.data.records) == have else Job(name, split, "means", share=share)

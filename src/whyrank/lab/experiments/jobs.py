@@ -67,5 +67,5 @@ def experiment(
 
 
 def registered() -> dict[str, ReportSection]:
-    """All experiments of the modules that are imported, in their order."""
+    """Return all experiments of the modules that are imported, in their order."""
     return dict(sorted(_registered.items(), key=lambda each: each[1].place))

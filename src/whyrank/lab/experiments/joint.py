@@ -27,7 +27,7 @@ def has_alpha(kind: type[Model]) -> bool:
 
 
 def plain(name: str) -> str:
-    """The same model without items."""
+    """Return the same model without items."""
     return name.removesuffix("-j")
 
 
@@ -47,7 +47,7 @@ def joint_jobs(lab: Lab) -> list[Job]:
 
 
 def _own(lab: Lab) -> list[str]:
-    """What ranks items without an alpha to choose: the plain recommender, and our own joint model."""
+    """Pick what ranks items without an alpha to choose: the plain recommender, and our own joint model."""
     return lab.pick([ITEMS_ONLY, OURS], lambda kind: kind.ranks_items and not has_alpha(kind))
 
 
@@ -180,7 +180,7 @@ def _rows_of(lab: Lab, name: str) -> Facts:
 
 
 def _improvements(facts: Facts) -> list[str]:
-    """Of each task at its own best over the separate task."""
+    """Return the gain of each task, at its own best, over the separate task."""
     best = [*facts["best explanations"][:4], *facts["best items"][4:]]
     pairs = zip(best, facts["separate"], strict=True)
     return ["-" if np.isnan(b) else f"{(b / s - 1) * 100:+.1f}%" if s else "inf" for b, s in pairs]

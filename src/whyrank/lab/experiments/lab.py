@@ -72,7 +72,7 @@ class Lab:
 
     @property
     def numbers(self) -> range:
-        """Of the splits."""
+        """Number the splits."""
         return range(len(self.splits))
 
     @cached_property
@@ -83,24 +83,24 @@ class Lab:
     # -- which models --------------------------------------------------------------------------------------------------
 
     def pick(self, default: Sequence[str], suits: Callable[[type[Model]], bool] = lambda _: True) -> list[str]:
-        """The models an experiment shows: those asked for that suit it, or its own."""
+        """Pick the models of an experiment: those asked for that suit it, or its own."""
         wanted = default if self.models is None else self.models
         return [name for name in wanted if name in MODELS and suits(MODELS[name]) and name not in self.skipped]
 
     def make(self, job: Job) -> Model:
-        """The model of a job, not fitted."""
+        """Make the model of a job, not fitted."""
         try:
             return model_class(job.model)(**self._settings(job))
         except TypeError as error:
             raise ParameterError(f"configuration of {job.model}: {error}") from error
 
     def chooses_mu(self, job: Job) -> bool:
-        """Whether `mu` is left to validation."""
+        """Tell whether `mu` is left to validation."""
         has = "mu" in {each.name for each in dataclasses.fields(model_class(job.model))}
         return has and "mu" not in self._settings(job)
 
     def _settings(self, job: Job) -> dict[str, object]:
-        """A joint model without a configuration of its own takes that of the model without items."""
+        """Return the settings of a job; a joint model without its own takes those of the model without items."""
         configs = self.configs | self.tuned.get(job.split, {})
         alone = configs.get(job.model.removesuffix("-j"), {})
         return configs.get(job.model, alone) | dict(job.parameters)
@@ -108,7 +108,7 @@ class Lab:
     # -- running -------------------------------------------------------------------------------------------------------
 
     def key(self, job: Job) -> dict[str, object]:
-        """Everything that a job's result depends on."""
+        """Name everything that a job's result depends on."""
         return {
             "data": self._digests[job.split],
             "model": job.model,
@@ -122,11 +122,11 @@ class Lab:
         }
 
     def result(self, job: Job) -> Result:
-        """What a job gives, from the cache or from running it."""
+        """Return the result of a job, from the cache or by running it."""
         return self.cache.load(self.key(job)) or self._run(job)
 
     def facts(self, job: Job) -> Facts:
-        """The numbers of a job's result, without its arrays."""
+        """Return the numbers of a job's result, without its arrays."""
         return (self.cache.load(self.key(job), arrays=False) or self._run(job)).facts
 
     def run(
@@ -144,7 +144,7 @@ class Lab:
         done = 0
 
         def calls() -> Iterator[Call]:
-            """A call for all jobs that share a fit."""
+            """Make one call of all jobs that share a fit."""
             for _, same in groupby(missing, key=lambda job: job.fit):
                 together = list(same)
                 tell(f"{together[0].model}, split {together[0].split + 1}", done, len(missing))
@@ -157,7 +157,7 @@ class Lab:
         tell("done", len(missing), len(missing))
 
     def missing(self, jobs: Sequence[Job]) -> list[Job]:
-        """What is not in the cache yet, jobs that share a fit in a row."""
+        """List the jobs that are not in the cache yet, those that share a fit in a row."""
         missing = [job for job in dict.fromkeys(jobs) if not self.cache.has(self.key(job))]
         order = list(dict.fromkeys(job.fit for job in missing))
         return sorted(missing, key=lambda job: order.index(job.fit))
@@ -191,7 +191,7 @@ class Lab:
         return _Fitted(job.fit, model, facts | costs, mus)
 
     def _chosen(self, job: Job, split: Split) -> tuple[Facts, dict[Kind, float]]:
-        """What validation says of a model that has learned without it: figures, and the best mu by candidates."""
+        """Ask validation about a model that has learned without it: figures, and the best mu by candidates."""
         if not (self.chooses_mu(job) or model_class(job.model).ranks_items):
             return {}, {}
         first, mus = self.make(job).fit(split.inner, run=Run(threads=self.threads)), dict[Kind, float]()
@@ -248,7 +248,7 @@ def of_same_data(folder: str | Path, data: str) -> list[str]:
 
 
 def read_configs(folder: str | Path | None) -> Configs:
-    """Every file of a folder that `whyrank tune` wrote, by model; `mu` is left to the validation of each split."""
+    """Read the files of a folder that `whyrank tune` wrote, by model; validation of each split chooses `mu`."""
     if folder is None:
         return {}
     folder = Path(folder)

@@ -67,7 +67,7 @@ def lists(
     options: Options | None = None,
     among: CSR | None = None,
 ) -> NDArray[np.int32]:
-    """The top K of every record, -1 where there are fewer."""
+    """Rank the top K of every record, -1 where there are fewer."""
     found = rank(model, part.record_user, part.record_item, K, options or Options.plain(), threads, among).numbers
     return np.pad(found, ((0, 0), (0, K - found.shape[1])), constant_values=-1)
 

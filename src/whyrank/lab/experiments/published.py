@@ -20,7 +20,7 @@ class Published:
 
 
 def published_for(data: Triplets) -> Published | None:
-    """The paper's set with these sizes, if it is one of them."""
+    """Return the paper's set with these sizes, if it is one of them."""
     sizes = [len(data.users), len(data.items), len(data.explanations)]
     document = tomllib.loads((Path(__file__).parent / "published.toml").read_text(encoding="utf-8"))
     return next((Published(**each) for each in document["set"] if each["sizes"] == sizes), None)

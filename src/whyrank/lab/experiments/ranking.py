@@ -72,7 +72,7 @@ def write(lab: Lab, report: ExperimentReport) -> Facts:
 
 
 def comparison(lab: Lab) -> Comparison:
-    """The cached runs in the form that `whyrank compare` gives."""
+    """Return the cached runs in the form that `whyrank compare` gives."""
     rows, tests = [], [of_split(split, lab.candidates)[0].test for split in lab.splits]
     for name in lab.pick(MODELS):
         results = [lab.result(_job(lab, name, split)) for split in lab.numbers]
@@ -94,7 +94,7 @@ def comparison(lab: Lab) -> Comparison:
 
 
 def _evaluation(name: str, test: Triplets, lists: NDArray[np.generic], **about: Any) -> Evaluation:
-    """What cached lists come to."""
+    """Measure cached lists."""
     per_pair = per_list(lists.astype(np.int32), test.record_explanations)
     given: dict[str, Any] = {"recommendation": None, "explanation_on_recommended": None, "seconds": 0.0} | about
     return Evaluation(
@@ -133,7 +133,7 @@ def _header(text: str) -> str:
 
 
 def _chosen(lab: Lab, result: Comparison, report: ExperimentReport) -> None:
-    """Which mu validation chose."""
+    """Print the mu that validation chose."""
     found = []
     for row in result.rows:
         values = [lab.facts(_job(lab, row.name, split)).get("mu") for split in lab.numbers]

@@ -23,7 +23,7 @@ MISSED = 20  # pairs that are listed
 
 
 def record(model: Model, test: Triplets, measured: Evaluation, threads: int | None = None) -> dict[str, object]:
-    """The parts of a report that follow from one fit."""
+    """Measure the parts of a report that follow from one fit."""
     return {
         "evaluation": measured.as_dict(),
         "baseline": baseline(model, test, measured),

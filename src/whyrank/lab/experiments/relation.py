@@ -26,7 +26,7 @@ def jobs(lab: Lab) -> list[Job]:
 
 @experiment("relation", 8, jobs)
 def write(lab: Lab, report: ExperimentReport) -> Facts:
-    """One row per claim: the largest difference of scores, and how far the top lists agree."""
+    """Write a row per claim: the largest difference of scores, and how far the top lists agree."""
     chosen = jobs(lab)
     report.heading("Relations between the models (paper, Section 4.4)")
     if not chosen:
@@ -54,7 +54,7 @@ def has_relation(kind: type[Model]) -> bool:
 
 
 def ask_relation(model: Model, split: Split, threads: int | None) -> Result:
-    """What the model's other forms score, compared on test pairs."""
+    """Compare the scores of the model's other forms on test pairs."""
     users, items = split.test.record_user[:PAIRS], split.test.record_item[:PAIRS]
     own, claims = scores(model, users, items), []
     if hasattr(model, "as_cd"):
@@ -71,7 +71,7 @@ def ask_relation(model: Model, split: Split, threads: int | None) -> Result:
 
 
 def scores(model: Model, users: NDArray[np.int32], items: NDArray[np.int32]) -> Scores:
-    """Of every explanation, one row per pair; for models without a bonus."""
+    """Score every explanation, one row per pair; for models without a bonus."""
     return model.queries(users, items).astype(np.float64) @ model.keys().astype(np.float64).T
 
 

@@ -27,7 +27,7 @@ class ExperimentReport:
     headings: list[str] = field(default_factory=list)
 
     def summary(self, words: str) -> ExperimentReport:
-        """A sentence that says what was found."""
+        """Add a sentence that says what was found."""
         self.summaries.append(words)
         return self
 
@@ -50,7 +50,7 @@ class ExperimentReport:
         best: Sequence[Sequence[bool]] | None = None,
         name: str | None = None,
     ) -> ExperimentReport:
-        """A table of texts; `best` marks cells. Cells that are not numbers are set to the left.
+        """Add a table of texts; `best` marks cells. Cells that are not numbers are set to the left.
 
         A table with a name is written as tables/name.csv and tables/name.tex, too.
         """
@@ -62,12 +62,12 @@ class ExperimentReport:
         return self
 
     def picture(self, name: str, svg: str, png: bytes, caption: str) -> ExperimentReport:
-        """A picture that is also written as figures/name.svg and figures/name.png."""
+        """Add a picture that is also written as figures/name.svg and figures/name.png."""
         self.files[f"figures/{name}.svg"], self.files[f"figures/{name}.png"] = svg.encode(), png
         return self.figure(svg, caption, f"figures/{name}.png")
 
     def figure(self, svg: str, caption: str, file: str | None = None) -> ExperimentReport:
-        """A picture as SVG; Markdown shows `file` if the picture lies beside it."""
+        """Add a picture as SVG; Markdown shows `file` if the picture lies beside it."""
         start = svg.find("<svg")
         picture = f'<div class="figure" role="img" aria-label="{html.escape(caption)}">{svg[start:]}</div>'
         self.page.append(f"<figure>{picture}<figcaption>{html.escape(caption)}</figcaption></figure>")

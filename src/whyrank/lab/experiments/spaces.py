@@ -46,7 +46,7 @@ def check_sampler(sampler: str) -> None:
 
 
 def space_of(model: str, sampler: str, file: str | Path | None = None) -> Space:
-    """The space of a model, or that of a JSON file."""
+    """Read the space of a model, or that of a JSON file."""
     kind = model_class(model)
     check_sampler(sampler)
     if file is not None:

@@ -28,7 +28,7 @@ def popularity_strata(popularity: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def known_strata(counts: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The place in `KNOWN` per count."""
+    """Return the place in `KNOWN` per count."""
     return np.searchsorted(np.array(EDGES), counts, side="right").astype(np.int64)
 
 
@@ -53,7 +53,7 @@ def by_explanation(lists: Lists, relevant: CSR, strata: NDArray[np.int64], count
 
 
 def by_pair(values: Values, strata: NDArray[np.int64], count: int) -> list[float | None]:
-    """The mean of each stratum of test pairs; None where it is empty."""
+    """Return the mean of each stratum of test pairs; None where it is empty."""
     return [float(values[strata == s].mean()) if (strata == s).any() else None for s in range(count)]
 
 

@@ -50,17 +50,17 @@ class Tuned:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """What each value measures."""
+        """Name what each value measures."""
         return ("items",) if self.model == "bpr" else ("explanations", "items")[: len(self.values)]
 
     def document(self) -> dict[str, object]:
-        """What `whyrank fit --config` reads, with its origin."""
+        """Return what `whyrank fit --config` reads, with its origin."""
         found: dict[str, object] = {"model": self.model, "parameters": self.parameters}
         found |= {"validation": dict(zip(self.tasks, self.values, strict=True)), "about": self.about}
         return found | ({"front": self.front} if self.front else {})
 
     def write(self, path: str | Path) -> Path:
-        """The configuration, and beside it all trials as CSV and the front as a picture."""
+        """Write the configuration, and beside it all trials as CSV and the front as a picture."""
         path = Path(path)
         names = sorted({name for trial in self.trials for name in trial["parameters"]})
         rows = [
@@ -78,7 +78,7 @@ class Tuned:
         return path
 
     def picture(self) -> tuple[bytes, bytes]:
-        """All trials of two objectives, the front joined, the choice named."""
+        """Draw all trials of two objectives, the front joined, the choice named."""
         from whyrank.lab.experiments.plots import front
 
         points = [tuple(100 * value for value in trial["values"]) for trial in self.trials if trial["values"]]
@@ -283,7 +283,7 @@ class Watch(Monitor):
 
 
 def suggest(trial: Trial, name: str, values: Any) -> Any:
-    """A value from a list or a range."""
+    """Ask a trial for a value from a list or a range."""
     if isinstance(values, list):
         return trial.suggest_categorical(name, values)
     log = bool(values.get("log", False))
@@ -357,7 +357,7 @@ def _tuned(search: _Search, study: Study, sampler: Sampler) -> Tuned:
 
 
 def pareto(trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that no other trial equals in all values and beats in one."""
+    """Pick the trials that no other equals in all values and beats in one."""
 
     def beaten(trial: dict[str, Any]) -> bool:
         mine = trial["values"]

@@ -62,7 +62,7 @@ class Processes:
         return self._pool.submit(function, *arguments)
 
     def first(self, references: Sequence[Future[Any]]) -> tuple[list[Future[Any]], list[Future[Any]]]:
-        """Which calls have ended (one at least), and which have not."""
+        """Wait until a call has ended; return those that have, and those that have not."""
         done, waiting = wait(references, return_when=FIRST_COMPLETED)
         return list(done), [each for each in references if each in waiting]
 

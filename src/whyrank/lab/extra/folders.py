@@ -25,7 +25,7 @@ LISTS = {"explanations": pl.List(pl.String), "sentences": pl.List(pl.String)}
 
 
 def _holds_records(folder: Path) -> bool:
-    """Whether the records of an EXTRA folder begin as such records do."""
+    """Tell whether the records of an EXTRA folder begin as such records do."""
     for name in ("IDs.pickle", "IDs.txt"):
         if (folder / name).is_file():
             with (folder / name).open("rb") as file:
@@ -124,7 +124,7 @@ def _read_pickle(path: Path, problems: Problems) -> pl.DataFrame:
 
 
 def _checked(document: object) -> tuple[object, ...]:
-    """One pickled record as a row; raises on anything that is not as EXTRA writes it."""
+    """Check a pickled record and make a row of it; raises on anything that is not as EXTRA writes it."""
     if not isinstance(document, dict):
         raise TypeError("not a dict")
     explanations = [_id(each) for each in document["exp_idx"]]

@@ -65,7 +65,7 @@ def explain_one(
     options: Options,
     shown: BulkColumns,
 ) -> BulkReport:
-    """One file, unless it is done."""
+    """Explain the pairs of one file, unless it is done."""
     loaded = loaded_model(model, (model / "manifest.json").stat().st_mtime_ns)
     mark = fingerprint(loaded, pairs, n, options, shown)
     note = output.parent / DONE / f"{output.name}.json"
@@ -82,5 +82,5 @@ def explain_one(
 
 @lru_cache(1)
 def loaded_model(path: Path, changed: int) -> Model:
-    """A worker's model; its arrays are mapped files, which all workers of a machine share."""
+    """Load a worker's model; its arrays are mapped files, which all workers of a machine share."""
     return load(path)

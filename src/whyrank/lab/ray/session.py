@@ -154,7 +154,7 @@ class Cluster:
 
     @property
     def cpus(self) -> int:
-        """The cores of all machines."""
+        """Count the cores of all machines."""
         return max(sum(machine.cpus for machine in self.nodes()), 1)
 
     def machines(self, cpus: int = 1) -> list[Machine]:

@@ -34,7 +34,7 @@ def split_files(
 
 
 def split_file(file: Path, output: Path, info: SplitInfo, columns: Columns | None) -> list[int]:
-    """One file's rows to the parts of their records."""
+    """Write one file's rows to the parts of their records."""
     rows = read_rows(file, columns, Problems("raise"))
     user, item, _ = id_columns(rows)
     part = hashed_parts(_hashes(user), _hashes(item), info)

@@ -94,7 +94,7 @@ def find_file(
 
 
 def _add_counts(reading: Reading, part: Path) -> None:
-    """What was counted while one file was read."""
+    """Add what was counted while one file was read."""
     counts = json.loads((part / "counts.json").read_text(encoding="utf-8"))
     reading.reviews += counts["reviews"]
     for cause, count in counts["rejected"].items():

@@ -94,7 +94,7 @@ def require_blocks(model: Model) -> None:
 
 
 def owners_of(machines: Sequence[Machine], threads: int | None, shards: int) -> NDArray[np.int64]:
-    """The machine of every row shard: neighbouring ones together, as many as its threads can do."""
+    """Give every row shard to a machine: neighbouring ones together, as many as its threads can do."""
     cores = np.cumsum([0, *(threads or machine.cpus for machine in machines)])
     cuts = np.rint(cores * shards / cores[-1]).astype(np.int64)
     return np.repeat(np.arange(len(machines)), np.diff(cuts))
@@ -263,7 +263,7 @@ class ShardWorker:
         return [self._rows(name, rows) for name, rows in self.reported.items()]
 
     def held(self) -> list[TableRows]:
-        """All rows that are this machine's."""
+        """Return all rows that are this machine's."""
         return [self._rows(name, self._own(name)) for name in self.task.tables]
 
     def _own(self, name: str) -> Ints:
@@ -273,7 +273,7 @@ class ShardWorker:
         return np.arange(self.task.tables[name].rows if self.me == 0 else 0, dtype=np.int32)
 
     def _leaving(self, stage: Stage, machine: int) -> list[TableRows]:
-        """What a machine needs of this one: for the next stage, or after the last one whatever was changed."""
+        """Pick what a machine needs of this one: for the next stage, or after the last one whatever was changed."""
         if machine == self.me:
             return []
         leaving: list[TableRows] = []
@@ -290,7 +290,7 @@ class ShardWorker:
         return leaving
 
     def _machines(self, offset: int) -> NDArray[np.int64]:
-        """The machine that has each shard of columns which lies so far behind its row shard."""
+        """Name the machine that has each shard of columns which lies so far behind its row shard."""
         return self.owners[(np.arange(len(self.owners)) - offset) % len(self.owners)]
 
     def _rows(self, name: str, rows: Ints) -> TableRows:

@@ -87,7 +87,7 @@ def cover(rng: np.random.Generator, value: Integers, kind: Integers) -> None:
 
 
 def _ranked(kind: Integers, width: int) -> Integers:
-    """A distinct key per entry: its kind, and how many of the kind stand before it."""
+    """Return a distinct key per entry: its kind, and how many of the kind stand before it."""
     order = np.argsort(kind, kind="stable")
     ordered = kind[order]
     keys = np.empty(len(kind), np.int64)

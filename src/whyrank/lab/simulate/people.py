@@ -45,14 +45,14 @@ class SimulatedPeople:
 
     @cached_property
     def _written(self) -> Values:
-        """How much each user writes about each aspect, as standardized logarithms."""
+        """Measure how much each user writes about each aspect, as standardized logarithms."""
         logs = np.log(self.world.preference.astype(np.float64))
         return np.asarray((logs - logs.mean(1, keepdims=True)) / logs.std(1, keepdims=True))
 
     def appeal(
         self, users: NDArray[np.integer], items: NDArray[np.integer], explanations: NDArray[np.integer]
     ) -> Values:
-        """The chance that a person who looks at a reason clicks it, by number; arrays are broadcast."""
+        """Compute the chance that a person who looks at a reason clicks it, by number; arrays are broadcast."""
         aspect = self.pool.aspect[explanations]
         side = np.where(self.pool.positive[explanations], 1.0, -1.0)
         liking = TASTE * self._written[users, aspect] + SILENT * self.silent[self.world.group[users], aspect]
@@ -62,7 +62,7 @@ class SimulatedPeople:
     def expected_clicks(
         self, users: NDArray[np.integer], items: NDArray[np.integer], lists: NDArray[np.integer]
     ) -> Values:
-        """What every list of reasons (-1: none) would get on average, exactly, in clicks.
+        """Compute the clicks that every list of reasons (-1: none) would get on average, exactly.
 
         >>> people = simulate_people(users=20, items=10, explanations=24, records=60, seed=1)
         >>> nobody = np.array([[-1, -1]])
@@ -88,7 +88,7 @@ class SimulatedPeople:
         lists: NDArray[np.integer],
         rng: np.random.Generator,
     ) -> NDArray[np.bool_]:
-        """Which reasons of every list are clicked, drawn from the chances above."""
+        """Draw which reasons of every list are clicked, from the chances above."""
         chances, drawn = self._chances(users, items, lists), rng.random(lists.shape)
         clicked = np.zeros(lists.shape, np.bool_)
         tired = np.ones(len(users))
@@ -104,7 +104,7 @@ class SimulatedPeople:
         return users, items
 
     def _chances(self, users: NDArray[np.integer], items: NDArray[np.integer], lists: NDArray[np.integer]) -> Values:
-        """The chance of a click at every place, if nothing above was clicked."""
+        """Compute the chance of a click at every place, if nothing above was clicked."""
         if lists.shape[1] > len(self.attention):
             raise ParameterError(f"lists of {lists.shape[1]} reasons; these people look at {len(self.attention)}")
         found = self.appeal(users[:, None], items[:, None], np.maximum(lists, 0))
@@ -121,7 +121,7 @@ def simulate_people(
     triplets: int | None = None,
     seed: int = 0,
 ) -> SimulatedPeople:
-    """The people behind `simulate` with the same arguments; its triplets come with aspects and polarity.
+    """Simulate the people behind `simulate` with the same arguments; its triplets have aspects and polarity.
 
     Args:
         preset: as for `simulate`, like the counts and the seed.

@@ -33,13 +33,13 @@ class Phrasebook(NamedTuple):
 
 @cache
 def phrases() -> dict[str, Any]:
-    """All of phrases.toml; its domains are hotel, movie and restaurant."""
+    """Read phrases.toml; its domains are hotel, movie and restaurant."""
     return tomllib.loads((Path(__file__).parent / "phrases.toml").read_text(encoding="utf-8"))
 
 
 @cache
 def parse_aspects(domain: str) -> tuple[Aspect, ...]:
-    """The aspects of a domain, most important first."""
+    """Parse the aspects of a domain, most important first."""
     lines: list[str] = []
     for line in phrases()[domain]["aspects"].splitlines():
         if line.startswith(" "):
@@ -70,7 +70,7 @@ def _tails(tails: list[str], other_side: str) -> tuple[tuple[str, bool], ...]:
 
 @cache
 def modifiers(grade: str, positive: bool) -> tuple[Modifier, ...]:
-    """What may stand before an adjective of a grade."""
+    """List what may stand before an adjective of a grade."""
     kind = {"": "gradable", "!": "extreme"}.get(grade)
     table = phrases()[kind]["praise" if positive else "blame"] if kind else {}
     return tuple(Modifier(text, **about) for text, about in table.items())
@@ -78,7 +78,7 @@ def modifiers(grade: str, positive: bool) -> tuple[Modifier, ...]:
 
 @cache
 def expand(templates: str) -> Phrasebook:
-    """One template per line, with every filling of its slots."""
+    """Fill the slots of templates, one a line, in every way."""
     slots = phrases()["slots"]
     texts: list[str] = []
     weights: list[float] = []

@@ -33,7 +33,7 @@ class PoolSentence(NamedTuple):
 
 
 def _phrases(aspect: Aspect, positive: bool) -> Iterator[AspectPhrase]:
-    """Every adjective phrase of one side: plain, modified, paired, and for blame the negated praise."""
+    """Make every adjective phrase of one side: plain, modified, paired, and for blame the negated praise."""
     sign = 1.0 if positive else -1.0
     own = aspect.adjectives[positive]
     known = {word for word, _ in own}
@@ -62,7 +62,7 @@ def _phrases(aspect: Aspect, positive: bool) -> Iterator[AspectPhrase]:
 
 
 def sentences(domain: str, aspect: Aspect, positive: bool, max_cost: float) -> Iterator[PoolSentence]:
-    """Every sentence of praise (or blame) about an aspect that is at most `max_cost` elaborate."""
+    """Make every sentence of praise (or blame) about an aspect that is at most `max_cost` elaborate."""
     for phrase in _phrases(aspect, positive):
         for (noun, plural), noun_cost in zip(aspect.nouns, NOUN_COSTS, strict=False):
             cost = phrase.cost + noun_cost
@@ -103,7 +103,7 @@ class SimulatedPool(NamedTuple):
 
 
 def aspect_weights(aspects: int) -> NDArray[np.float64]:
-    """How often people mention each aspect: a gentle long tail."""
+    """Weigh aspects by how often people mention them: a gentle long tail."""
     weights = (1.0 + np.arange(aspects)) ** -0.35
     return weights / weights.sum()
 
@@ -136,7 +136,7 @@ def build_pool(domain: str, explanations: int, rng: np.random.Generator) -> Simu
 
 
 def _cells(domain: str, aspects: int, explanations: int) -> list[list[PoolSentence]]:
-    """All candidate sentences, cell by cell (blame, then praise, of each aspect), no text twice."""
+    """Make all candidate sentences, cell by cell (blame, then praise, of each aspect), no text twice."""
     for max_cost in COSTS:
         seen: set[str] = set()
         cells: list[list[PoolSentence]] = []

@@ -31,7 +31,7 @@ def simulate_reviews(
     triplets: int | None = None,
     seed: int = 0,
 ) -> pl.DataFrame:
-    """The reviews behind `simulate` with the same arguments: columns user, item, rating, time, title, text.
+    """Simulate the reviews behind `simulate` with the same arguments: user, item, rating, time, title, text.
 
     Each review holds the explanations of its record, mostly word for word, and others that explain nothing.
 
@@ -64,7 +64,7 @@ def simulate_reviews(
 
 
 def _titles(data: Triplets, domain: str, rng: np.random.Generator) -> pl.Series:
-    """One of the record's explanations, or a title that explains nothing."""
+    """Draw one of the record's explanations, or a title that explains nothing."""
     assert data.texts is not None
     others = expand(phrases()[domain]["titles"])
     csr = data.record_explanations
@@ -75,7 +75,7 @@ def _titles(data: Triplets, domain: str, rng: np.random.Generator) -> pl.Series:
 
 
 def _bodies(data: Triplets, domain: str, rng: np.random.Generator) -> pl.Series:
-    """An opener, the explanations among other sentences, a closer: one gather, then one join per review."""
+    """Join an opener, the explanations among other sentences, and a closer: one gather, then one join a review."""
     assert data.texts is not None
     pool = [shaped for text in data.texts.to_list() for shaped in shapes(text)]
     edges = np.cumsum(SHAPE_SHARES)[:-1]
@@ -107,7 +107,7 @@ def _draw(book: Phrasebook, size: int, rng: np.random.Generator) -> NDArray[np.i
 
 
 def shapes(text: str) -> list[str]:
-    """A sentence in each of the SHAPES; where one does not apply, the canonical one stands in."""
+    """Write a sentence in each of the SHAPES; where one does not apply, the canonical one stands in."""
     lowered = text[0].lower() + text[1:]
     bare = text.removeprefix("The ")
     special = {
@@ -120,7 +120,7 @@ def shapes(text: str) -> list[str]:
 
 
 def _reworded(text: str) -> str:
-    """A contraction where there is a negation, else one more "very" or "really" where it fits."""
+    """Contract a negation, or else add one more "very" or "really" where it fits."""
     if " not " in text:
         return re.sub(r" (was|were|is|are) not ", r" \1n't ", text)
     if MODIFIED.search(text):

@@ -97,13 +97,13 @@ def simulate(
 
 
 def planted(preset: str = "small", *, explanations: int | None = None, seed: int = 0) -> SimulatedPool:
-    """The truth about the explanations that `simulate` draws with these arguments, by internal number."""
+    """Return the truth about the explanations that `simulate` draws with these arguments, by internal number."""
     domain, usual = PRESETS[preset]
     return build_pool(domain, explanations or usual.explanations, stage(seed, 0))
 
 
 def stage(seed: int, number: int) -> np.random.Generator:
-    """An independent stream per stage, so that a change in one stage leaves the others as they were."""
+    """Make an independent stream per stage, so that a change in one stage leaves the others as they were."""
     if seed < 0:
         raise ParameterError(f"seed is {seed}; it must be 0 or more")
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(number,))))
@@ -117,7 +117,7 @@ def resolve(
     records: int | None,
     triplets: int | None,
 ) -> tuple[str, DataSizes]:
-    """The domain, and the sizes with the preset's proportions where none is given."""
+    """Look up the domain, and sizes with the preset's proportions where none is given."""
     if preset not in PRESETS:
         raise ParameterError(f"unknown preset {preset!r}; choose one of {', '.join(PRESETS)}")
     domain, usual = PRESETS[preset]
@@ -191,7 +191,7 @@ def _lengths(sizes: DataSizes, record_user: Integers, rng: np.random.Generator) 
 def _explanations(
     user: Integers, item: Integers, record: Integers, pool: SimulatedPool, world: World, seed: int
 ) -> Integers:
-    """One explanation per triplet, distinct within its record; every explanation occurs."""
+    """Draw an explanation per triplet, distinct within its record; every explanation occurs."""
     rng = stage(seed, 4)
     salt = stage(seed, 5).integers(1 << 62, size=3).astype(np.uint64)
     by_cell = np.argsort(pool.cell, kind="stable")
@@ -223,7 +223,7 @@ def _explanations(
 
 
 def _habit(who: NDArray[np.integer], cell: Integers, salt: np.uint64) -> NDArray[np.float64]:
-    """A number in [0, 1), always the same for the same user (item, group) and cell: a splitmix64 hash."""
+    """Hash (splitmix64) a user (item, group) and a cell to a number in [0, 1), always the same."""
     mixed = (who.astype(np.uint64) << np.uint64(16)) + cell.astype(np.uint64) + salt
     mixed = mixed * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -234,7 +234,7 @@ def _habit(who: NDArray[np.integer], cell: Integers, salt: np.uint64) -> NDArray
 def _ratings(
     csr: CSR, record_user: Integers, record_item: Integers, pool: SimulatedPool, world: World, rng: np.random.Generator
 ) -> Floats:
-    """One to five stars that follow the mean sentiment of the record."""
+    """Draw one to five stars that follow the mean sentiment of the record."""
     tone = np.add.reduceat(pool.sentiment[csr.indices], csr.indptr[:-1]) / csr.sizes()
     overall = world.quality.mean(axis=1)[record_item] + 0.5 * world.generosity[record_user]
     stars = 3.3 + 1.7 * tone + 0.4 * overall + rng.normal(0.0, 0.5, size=len(tone))

@@ -64,7 +64,7 @@ def _leanings(
 
 
 def draw_cells(rng: np.random.Generator, user: Integers, item: Integers, world: World) -> Integers:
-    """What is said: an aspect that matters to the user and marks the item, praised where the item is good."""
+    """Draw what is said: an aspect that matters to the user and marks the item, praised where the item is good."""
     steps = world.preference[user]
     steps *= world.profile[item]
     np.cumsum(steps, axis=1, out=steps)
