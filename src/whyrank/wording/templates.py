@@ -24,6 +24,7 @@ OF_SHARE = 0.2  # of those who reviewed an item, from which on their number is t
 NEW_WORDS = 2  # of a quote beyond those of its sentence
 LONGEST_QUOTE = 100  # characters that stand within a sentence
 CACHED = 200_000  # sentences, and as many phrases, of a catalog
+RECENT = 20_000  # sentences with their quotes
 LARGEST_BYTES = 1 << 20  # of a file of templates
 WORD = re.compile(r"\w+")
 QUOTE = "\0"  # where a quote will stand
@@ -121,6 +122,7 @@ class SentenceWriter:
         self._senses, self._signs, self._tags = catalog.senses, catalog.signs, catalog.are_tags
         self._phrases: dict[int, Phrase] = {}
         self._sentences: dict[tuple[int, ...], tuple[str, str]] = {}
+        self._with_quotes: dict[tuple[tuple[int, ...], str | None], str] = {}
 
     def sentences(self, told: Iterable[tuple[int, ...]], quotes: Iterable[str | None]) -> list[str]:
         """Write sentences.
@@ -129,7 +131,10 @@ class SentenceWriter:
             told: A row for each, which has the fields of `Told`.
             quotes: What somebody wrote who is counted, for each; None: there is nothing to quote.
         """
-        return [self.sentence(row, quote) for row, quote in zip(told, quotes, strict=True)]
+        known = self._with_quotes
+        if len(known) > RECENT:
+            known.clear()
+        return [known.get(each) or known.setdefault(each, self.sentence(*each)) for each in zip(told, quotes, strict=True)]
 
     def sentence(self, row: tuple[int, ...], quote: str | None = None) -> str:
         """Write what people say and how many, what somebody wrote, and what there is to add."""
