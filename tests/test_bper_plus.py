@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +11,6 @@ from threadpoolctl import threadpool_limits
 
 from test_text import needs_encoder, tiny_encoder  # noqa: F401 - a fixture
 from whyrank.cli import main
-from whyrank.compile import cache_folder
 from whyrank.data import Split, Triplets
 from whyrank.errors import ArtifactError, DataError, ParameterError
 from whyrank.evaluation import evaluate
@@ -105,14 +101,19 @@ def test_it_is_a_special_case_of_cd(fusion: str) -> None:
 # -- training ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fusion", ["multiply", "add", "gate", "mlp"])
-@pytest.mark.parametrize("negatives", ["uniform", "popular"])
-def test_it_learns_planted_groups(fusion: str, negatives: str) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"fusion": fusion} for fusion in ("multiply", "add", "gate", "mlp")),
+        *({"fusion": fusion, "negatives": "uniform"} for fusion in ("multiply", "mlp")),
+        {"start": "random", "learning_rate": 0.05},  # the paper's
+    ],
+    ids=str,
+)
+def test_it_learns_planted_groups(changes: dict[str, object]) -> None:
     train, features, ids = planted()
-    split = train.split(seed=1)
-    model = BPERPlus(
-        features=features, feature_ids=ids, factors=6, epochs=12, learning_rate=0.02, fusion=fusion, negatives=negatives
-    ).fit(split)
+    split, settings = train.split(seed=1), {"factors": 6, "epochs": 12, "learning_rate": 0.02}
+    model = BPERPlus(features=features, feature_ids=ids, **settings | changes).fit(split)
     floor = evaluate(POP().fit(split), split, 5, beyond_accuracy=False).explanation["recall"]
     assert evaluate(model, split, 5, beyond_accuracy=False).explanation["recall"] > 1.4 * floor
 
@@ -121,21 +122,6 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others() -> None:
     one, again, other = fitted(seed=4), fitted(seed=4), fitted(seed=5)
     np.testing.assert_array_equal(one.keys(), again.keys())
     assert not np.array_equal(one.keys(), other.keys())
-
-
-def test_the_bits_do_not_depend_on_the_number_of_threads() -> None:
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from test_bper_plus import fitted; print(fitted(fusion='mlp').keys().tobytes().hex()[:4000])"
-    )
-    found, folder = set(), cache_folder()
-    for threads in ("1", "2"):
-        env = {**os.environ, "OPENBLAS_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads}
-        if folder is not None:  # machine code of this process
-            env["NUMBA_CACHE_DIR"] = str(folder.parent.parent)
-        command = [sys.executable, "-c", code, str(Path(__file__).parent)]
-        found.add(subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout)
-    assert len(found) == 1
 
 
 class Stop(Monitor):
@@ -198,15 +184,6 @@ def test_the_papers_preset_trains_everything_by_one_constant_rate(tiny_encoder: 
     assert not np.array_equal(constant.user_factors_, falling.user_factors_)
     other = BPERPlus.paper(encoder=str(tiny_encoder), epochs=2, epsilon=1.0).fit(tiny)
     assert not np.array_equal(constant.user_factors_, other.user_factors_)
-
-
-def test_a_random_start_is_the_papers_and_learns_too() -> None:
-    train, features, ids = planted()
-    split = train.split(seed=1)
-    settings = {"features": features, "feature_ids": ids, "factors": 6, "epochs": 12, "learning_rate": 0.05}
-    model = BPERPlus(start="random", **settings).fit(split)
-    floor = evaluate(POP().fit(split), split, 5, beyond_accuracy=False).explanation["recall"]
-    assert evaluate(model, split, 5, beyond_accuracy=False).explanation["recall"] > 1.4 * floor
 
 
 # -- features ----------------------------------------------------------------------------------------------------------

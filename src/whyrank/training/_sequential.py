@@ -7,6 +7,8 @@ also POSITIVE_2 and NEGATIVE_2 (the same e and e' in the item side's table).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,27 @@ PAIRWISE, CD, PITF = 0, 1, 2
 ROLES = 6
 FIRST, SECOND, POSITIVE, NEGATIVE, POSITIVE_2, NEGATIVE_2 = range(ROLES)
 ZERO = np.float32(0)
+
+
+class SequentialPlan(NamedTuple):
+    """The passes of a fit: of each its kind, the table of every role (-1: none), whether a bias takes part, its weight.
+
+    `numbers[pass, role, triplet]` are the rows in the role's table, `starts[table]` is its first row in the storage.
+    """
+
+    kinds: NDArray[np.int64]
+    tables: NDArray[np.int64]
+    biases: NDArray[np.bool_]
+    weights: NDArray[np.float32]
+    numbers: NDArray[np.int32]
+    starts: NDArray[np.int64]
+
+
+class SequentialDraw(NamedTuple):
+    """The row of every role of every pass (FIRST is NONE where a pass sits it out), and the slopes of the losses."""
+
+    at: NDArray[np.int64]
+    x: NDArray[np.float32]
 
 
 @kernel
@@ -61,29 +84,24 @@ def slope(storage: NDArray[np.float32], kind: int, role: int, at: NDArray[np.int
 def add_gradient(
     gradient: NDArray[np.float32],
     storage: NDArray[np.float32],
-    kind: int,
+    plan: SequentialPlan,
+    one: int,
     role: int,
-    at: NDArray[np.int64],
-    x: np.float32,
-    factors: int,
-    bias: bool,
+    draw: SequentialDraw,
 ) -> None:
-    """Add x times the derivative of r by the row in `role`."""
+    """Add the derivative of a pass's loss by the row in `role`."""
+    x, at, kind, factors = draw.x[one], draw.at[one], plan.kinds[one], len(gradient) - 1
     for k in range(factors):
         gradient[k] += x * slope(storage, kind, role, at, k)
-    if bias and role == POSITIVE:
+    if plan.biases[one] and role == POSITIVE:
         gradient[factors] += x
-    if bias and role == NEGATIVE:
+    if plan.biases[one] and role == NEGATIVE:
         gradient[factors] -= x
 
 
 @kernel
-def descend(
-    storage: NDArray[np.float32],
-    row: int,
-    gradient: NDArray[np.float32],
-    rate: np.float32,
-    regularization: np.float32,
+def descend_row(
+    storage: NDArray[np.float32], row: int, gradient: NDArray[np.float32], rate: np.float32, regularization: np.float32
 ) -> None:
     """theta <- theta - rate * (gradient + lambda * theta), and clear the gradient."""
     for k in range(len(gradient)):
@@ -93,72 +111,51 @@ def descend(
 
 @kernel
 def update_table(
-    storage: NDArray[np.float32],
-    table: int,
-    kinds: NDArray[np.int64],
-    tables: NDArray[np.int64],
-    biases: NDArray[np.bool_],
-    at: NDArray[np.int64],
-    x: NDArray[np.float32],
-    factors: int,
-    gradient: NDArray[np.float32],
-    rate: np.float32,
-    regularization: np.float32,
-) -> None:
+    storage: NDArray[np.float32], table: int, plan: SequentialPlan, draw: SequentialDraw,
+    gradient: NDArray[np.float32], rate: np.float32, regularization: np.float32,
+) -> None:  # fmt: skip
     """Move a table's rows of this draw: the drawn one by the sum over passes, then every negative by itself."""
     drawn = NONE
-    for m in range(len(kinds)):
+    for m in range(len(plan.kinds)):
         for role in (FIRST, SECOND, POSITIVE, POSITIVE_2):
-            if tables[m, role] == table and at[m, FIRST] != NONE:
-                drawn = int(at[m, role])
-                add_gradient(gradient, storage, kinds[m], role, at[m], x[m], factors, biases[m])
+            if plan.tables[m, role] == table and draw.at[m, FIRST] != NONE:
+                drawn = int(draw.at[m, role])
+                add_gradient(gradient, storage, plan, m, role, draw)
     if drawn != NONE:
-        descend(storage, drawn, gradient, rate, regularization)
-    for m in range(len(kinds)):
+        descend_row(storage, drawn, gradient, rate, regularization)
+    for m in range(len(plan.kinds)):
         for role in (NEGATIVE, NEGATIVE_2):
-            if tables[m, role] == table and at[m, FIRST] != NONE:
-                add_gradient(gradient, storage, kinds[m], role, at[m], x[m], factors, biases[m])
-                descend(storage, at[m, role], gradient, rate, regularization)
+            if plan.tables[m, role] == table and draw.at[m, FIRST] != NONE:
+                add_gradient(gradient, storage, plan, m, role, draw)
+                descend_row(storage, draw.at[m, role], gradient, rate, regularization)
 
 
 @kernel
 def sequential_epoch(
-    storage: NDArray[np.float32],
-    starts: NDArray[np.int64],
-    kinds: NDArray[np.int64],
-    tables: NDArray[np.int64],
-    biases: NDArray[np.bool_],
-    weights: NDArray[np.float32],
-    numbers: NDArray[np.int32],
-    positions: NDArray[np.int64],
-    negatives: NDArray[np.int32],
-    factors: int,
-    rate: np.float32,
-    regularization: np.float32,
-) -> tuple[int, int]:
-    """Make the draws `positions` of the triplets `numbers[pass, role, triplet]` with the given negatives.
+    storage: NDArray[np.float32], factors: int, plan: SequentialPlan, positions: NDArray[np.int64],
+    negatives: NDArray[np.int32], rate: np.float32, regularization: np.float32,
+) -> tuple[int, int]:  # fmt: skip
+    """Make the draws `positions` of triplets, with the given negatives of every pass; a pass without one sits it out.
 
-    `tables[pass, role]` is the table of a role or -1, `starts[table]` its first row in `storage`. A pass without a
-    negative (NONE) sits out the draw. Gives the number of pair updates and of score differences out of range.
+    Gives the number of pair updates and of score differences out of range.
     """
-    at = np.zeros((len(kinds), ROLES), np.int64)
-    x = np.zeros(len(kinds), np.float32)
+    draw = SequentialDraw(np.zeros((len(plan.kinds), ROLES), np.int64), np.zeros(len(plan.kinds), np.float32))
     gradient = np.zeros(factors + 1, np.float32)
     updates, trouble = 0, 0
-    for draw in range(len(positions)):
-        for m in range(len(kinds)):
-            at[m, FIRST] = NONE
-            if negatives[m, draw] == NONE:
+    for place in range(len(positions)):
+        for m in range(len(plan.kinds)):
+            draw.at[m, FIRST] = NONE
+            if negatives[m, place] == NONE:
                 continue
             for role in range(ROLES):
-                if tables[m, role] >= 0:
+                if plan.tables[m, role] >= 0:
                     is_negative = role in (NEGATIVE, NEGATIVE_2)
-                    number = negatives[m, draw] if is_negative else numbers[m, role, positions[draw]]
-                    at[m, role] = starts[tables[m, role]] + number
-            r = score_difference(storage, kinds[m], at[m], factors)
-            x[m] = -weights[m] * sigmoid_of_minus(r)
+                    number = negatives[m, place] if is_negative else plan.numbers[m, role, positions[place]]
+                    draw.at[m, role] = plan.starts[plan.tables[m, role]] + number
+            r = score_difference(storage, plan.kinds[m], draw.at[m], factors)
+            draw.x[m] = -plan.weights[m] * sigmoid_of_minus(r)
             updates += 1
             trouble += not abs(r) < LIMIT
-        for table in range(len(starts)):
-            update_table(storage, table, kinds, tables, biases, at, x, factors, gradient, rate, regularization)
+        for table in range(len(plan.starts)):
+            update_table(storage, table, plan, draw, gradient, rate, regularization)
     return updates, trouble

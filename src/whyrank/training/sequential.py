@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from whyrank.errors import ParameterError
 from whyrank.rng import key_of, shuffled
 from whyrank.training._negatives import draw_negatives, known_of
-from whyrank.training._sequential import ROLES, sequential_epoch
+from whyrank.training._sequential import ROLES, SequentialPlan, sequential_epoch
 from whyrank.training._start import draw_one_per_run
 from whyrank.training.passes import Pass
 from whyrank.training.settings import FactorSettings
@@ -35,14 +35,15 @@ class SequentialSolver:
     ) -> None:
         self.storage, self.passes, self.settings = storage, passes, settings
         self.records = records if settings.epoch_unit == "records" else None
-        self.starts = np.array(list(storage.starts.values()), np.int64)
-        self.kinds = np.array([one.kind for one in passes], np.int64)
-        self.weights = np.array([one.weight for one in passes], np.float32)
-        names = list(storage.tables)
-        roles = [one.roles for one in passes]
-        self.tables = np.array([[names.index(name) if name else -1 for name in row] for row in roles], np.int64)
-        self.biases = np.array([storage.tables[row[2]].bias for row in roles])
-        self.numbers = _numbers(passes, roles)
+        names, roles = list(storage.tables), [one.roles for one in passes]
+        self.plan = SequentialPlan(
+            kinds=np.array([one.kind for one in passes], np.int64),
+            tables=np.array([[names.index(name) if name else -1 for name in row] for row in roles], np.int64),
+            biases=np.array([storage.tables[row[2]].bias for row in roles]),
+            weights=np.array([one.weight for one in passes], np.float32),
+            numbers=_numbers(passes, roles),
+            starts=np.array(list(storage.starts.values()), np.int64),
+        )
         self.known = [known_of(one.known.indptr, one.known.indices) for one in passes]
         self.pools = [np.arange(storage.tables[row[2]].rows, dtype=np.int32) for row in roles]
 
@@ -60,13 +61,8 @@ class SequentialSolver:
 
     def epoch(self, number: int) -> tuple[int, int]:
         """One epoch; the number of pair updates and of scores out of range."""
-        positions, negatives = self.draws(number)
-        updates, trouble = sequential_epoch(
-            self.storage.values, self.starts, self.kinds, self.tables, self.biases, self.weights, self.numbers,
-            positions, negatives, self.storage.width, self.settings.rate(number),
-            np.float32(self.settings.regularization),
-        )  # fmt: skip
-        return updates, trouble
+        rates = self.settings.rate(number), np.float32(self.settings.regularization)
+        return sequential_epoch(self.storage.values, self.storage.width, self.plan, *self.draws(number), *rates)
 
     def gather(self) -> None:
         """Everything is in the storage already."""
