@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 from numpy.typing import NDArray
 
 from whyrank.data.columns import number_column, polarity_column, record_column, seconds, text_column, worth_column
@@ -19,7 +21,12 @@ from whyrank.data.tables import as_table
 from whyrank.data.vocabulary import Vocabulary
 from whyrank.errors import DataError
 
-Number = TypeVar("Number", np.float32, np.int64)
+# What is known beside who said what: the attributes of Triplets, and their columns in tables.
+OF_EXPLANATIONS = {"texts": "text", "aspects": "aspect", "polarity": "polarity"}
+OF_EXPLANATIONS |= {"senses": "sense", "opposites": "opposite"}
+OF_RECORDS = {"rating": "rating", "time": "time", "copy_group": "copy_group"}
+OF_TRIPLETS = {"sentences": "sentence", "sources": "source", "worth": "worth"}
+Known = pl.Series | NDArray[Any] | None
 
 if TYPE_CHECKING:
     from whyrank.data.split import Shares, Split
@@ -187,19 +194,14 @@ class Triplets:
 
     def take(self, records: NDArray[np.integer]) -> Triplets:
         """The given records, in the given order, under the same vocabularies."""
-        of_triplets = (self.sentences, self.sources, self.worth)
-        entries = None if all(each is None for each in of_triplets) else self._entries(records)
+        some = any(getattr(self, name) is not None for name in OF_TRIPLETS)
         return replace(
             self,
             record_user=self.record_user[records],
             record_item=self.record_item[records],
             record_explanations=self.record_explanations.take(records),
-            rating=None if self.rating is None else self.rating[records],
-            time=None if self.time is None else self.time[records],
-            copy_group=None if self.copy_group is None else self.copy_group.gather(records),
-            sentences=None if self.sentences is None or entries is None else self.sentences.gather(entries),
-            sources=None if self.sources is None or entries is None else self.sources.gather(entries),
-            worth=None if self.worth is None else self.worth[entries],
+            **self._known(OF_RECORDS, records),
+            **self._known(OF_TRIPLETS, self._entries(records) if some else records),
         )
 
     def joined(self, other: Triplets) -> Triplets:
@@ -220,12 +222,8 @@ class Triplets:
             record_user=np.concatenate([self.record_user, other.record_user]),
             record_item=np.concatenate([self.record_item, other.record_item]),
             record_explanations=said,
-            rating=_both(self.rating, other.rating, sizes, np.float32(np.nan)),
-            time=_both(self.time, other.time, sizes, np.int64(0)),
-            copy_group=_after(self.copy_group, other.copy_group, *sizes),
-            sentences=_after(self.sentences, other.sentences, len(self), len(other)),
-            sources=_after(self.sources, other.sources, len(self), len(other)),
-            worth=_both(self.worth, other.worth, (len(self), len(other)), np.float32(np.nan)),
+            **{name: _after(getattr(self, name), getattr(other, name), *sizes) for name in OF_RECORDS},
+            **{name: _after(getattr(self, name), getattr(other, name), len(self), len(other)) for name in OF_TRIPLETS},
         )
         return whole.take(np.lexsort((whole.record_item, whole.record_user)))
 
@@ -235,11 +233,7 @@ class Triplets:
         records, place = np.unique(self.record_explanations.rows_of_entries()[left], return_inverse=True)
         indptr = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(records)))])
         said = CSR(indptr, self.explanation[left], self.record_explanations.counts[left])
-        sentences, sources = (
-            None if column is None else column.filter(pl.Series(left)) for column in (self.sentences, self.sources)
-        )
-        worth = None if self.worth is None else self.worth[left]
-        return replace(self.take(records), record_explanations=said, sentences=sentences, sources=sources, worth=worth)
+        return replace(self.take(records), record_explanations=said, **self._known(OF_TRIPLETS, np.flatnonzero(left)))
 
     def renumbered(self, like: Triplets) -> Triplets:
         """The same records under the vocabularies of `like`; what is unknown there is left out."""
@@ -258,14 +252,8 @@ class Triplets:
             record_user=users[left.record_user],
             record_item=items[left.record_item],
             record_explanations=CSR.from_pairs(record, said, left.records, len(like.explanations)),
-            texts=like.texts,
-            aspects=like.aspects,
-            polarity=like.polarity,
-            senses=like.senses,
-            opposites=like.opposites,
-            sentences=None if left.sentences is None else left.sentences.gather(order),
-            sources=None if left.sources is None else left.sources.gather(order),
-            worth=None if left.worth is None else left.worth[order],
+            **{name: getattr(like, name) for name in OF_EXPLANATIONS},
+            **left._known(OF_TRIPLETS, order),
         )
 
     def filtered(
@@ -291,36 +279,24 @@ class Triplets:
 
     def frame(self, *, record: bool = False) -> pl.DataFrame:
         """The triplets as a table with external ids; with `record`, the number of each row's record comes first."""
-        sizes = self.record_explanations.sizes()
-        numbered = {"record": pl.Series(self.record_explanations.rows_of_entries())} if record else {}
-        columns: dict[str, pl.Series] = {
-            **numbered,
+        records = self.record_explanations.rows_of_entries()
+        known = self._known(OF_EXPLANATIONS, self.explanation) | self._known(OF_RECORDS, records)
+        known |= self._known(OF_TRIPLETS, np.arange(len(self)))
+        columns = {"record": pl.Series(records)} if record else {}
+        columns |= {
             "user": self.users.terms(self.user),
             "item": self.items.terms(self.item),
             "explanation": self.explanations.terms(self.explanation),
         }
-        if self.texts is not None:
-            columns["text"] = self.texts.gather(self.explanation)
-        if self.aspects is not None:
-            columns["aspect"] = self.aspects.gather(self.explanation)
-        if self.polarity is not None:
-            columns["polarity"] = pl.Series(self.polarity[self.explanation], dtype=pl.Int8)
-        for name, values in (("sense", self.senses), ("opposite", self.opposites)):
-            if values is not None:
-                columns[name] = values.gather(self.explanation)
-        if self.rating is not None:
-            columns["rating"] = pl.Series(np.repeat(self.rating, sizes), dtype=pl.Float32).fill_nan(None)
-        if self.time is not None:
-            columns["time"] = pl.Series(np.repeat(self.time, sizes), dtype=pl.Int64)
-        if self.sentences is not None:
-            columns["sentence"] = self.sentences
-        if self.sources is not None:
-            columns["source"] = self.sources
-        if self.worth is not None:
-            columns["worth"] = pl.Series(self.worth).fill_nan(None)
-        if self.copy_group is not None:
-            columns["copy_group"] = self.copy_group.gather(self.record_explanations.rows_of_entries())
-        return pl.DataFrame(columns)
+        for name, column in (OF_EXPLANATIONS | OF_RECORDS | OF_TRIPLETS).items():
+            if known[name] is not None:
+                columns[column] = pl.Series(known[name])
+        return pl.DataFrame(columns).with_columns(cs.float().fill_nan(None))
+
+    def _known(self, names: Iterable[str], numbers: NDArray[np.integer]) -> dict[str, Any]:
+        """Return what is known of explanations, records or triplets, at the given places."""
+        columns: dict[str, Known] = {name: getattr(self, name) for name in names}
+        return {name: None if column is None else column[numbers] for name, column in columns.items()}
 
     def split(self, seed: int = 0, **shares: Unpack[Shares]) -> Split:
         """The paper's protocol: see `whyrank.data.split.split_records` for the shares."""
@@ -368,26 +344,17 @@ class Triplets:
         return places.take(records).indices.astype(np.int64)
 
 
-def _both(
-    one: NDArray[Number] | None, other: NDArray[Number] | None, sizes: tuple[int, int], unknown: Number
-) -> NDArray[Number] | None:
-    """A column after another; None: neither is there."""
-    if one is None and other is None:
+def _after(one: Known, other: Known, size: int, other_size: int) -> Any:
+    """Put a column after another one; unknown values stand for one that is not there. None: neither is."""
+    known = one if other is None else other
+    if known is None:
         return None
-    return np.concatenate(
-        [np.full(size, unknown) if each is None else each for each, size in zip((one, other), sizes, strict=True)]
-    )
-
-
-def _after(one: pl.Series | None, other: pl.Series | None, *sizes: int) -> pl.Series | None:
-    if one is None and other is None:
-        return None
-    return pl.concat(
-        [
-            pl.repeat(None, size, dtype=pl.String, eager=True) if each is None else each.rename("")
-            for each, size in zip((one, other), sizes, strict=True)
-        ]
-    )
+    counts = ((one, size), (other, other_size))
+    if isinstance(known, pl.Series):
+        nothing = pl.Series([None], dtype=known.dtype)
+        return pl.concat([nothing.new_from_index(0, n) if each is None else pl.Series("", each) for each, n in counts])
+    gap = np.zeros(1, known.dtype) if known.dtype.kind == "i" else np.full(1, np.nan, known.dtype)
+    return np.concatenate([np.repeat(gap, n) if each is None else each for each, n in counts])
 
 
 class Records(NamedTuple):
