@@ -29,9 +29,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import whyrank as wr
+from whyrank.explain.rank import rank
 from whyrank.service.app import create_app
 from whyrank.service.run import run
 from whyrank.service.settings import Settings
+
+try:
+    from whyrank.service.app import declared, make_app
+    from whyrank.service.calls import Operation, Raw
+    from whyrank.service.messages import ExplainRequest, options_of
+except ImportError:  # another version, as a baseline
+    Operation = None  # type: ignore[assignment,misc]
 
 HERE = Path(__file__).parent
 DATA = {  # explanations: a preset and its sizes
@@ -54,28 +62,29 @@ end
 """
 
 
-async def nothing(state: Any, asked: Any, scopes: object) -> bytes:
+async def nothing(call: Any, asked: Any) -> Any:
     """A route that takes the same body and does nothing with it."""
-    return b'{"model":"bper","mu":0.7,"results":[]}'
+    return Raw(b'{"model":"bper","mu":0.7,"results":[]}')
 
 
-async def only_rank(state: Any, asked: Any, scopes: object) -> bytes:
+async def only_rank(call: Any, asked: Any) -> Any:
     """A route that ranks, and leaves out what makes an answer of it: texts, parts, evidence, JSON."""
-    from whyrank.explain.rank import rank
-    from whyrank.service.schemas import options_of
-
-    model = state.shelf.default.model
+    model = call.state.registry.default.model
     users, items = model.catalog_.users.numbers([asked.user]), model.catalog_.items.numbers([asked.item])
     rank(model, users, items, asked.n, options_of(asked), 1)
-    return await nothing(state, asked, scopes)
+    return await nothing(call, asked)
 
 
 def application() -> Any:
-    """The service, with two more routes where it has short ways; what uvicorn's workers run."""
-    app = create_app(Settings.from_environment())
-    for path, reply in (("/v1/nothing", nothing), ("/v1/rank", only_rank)) if hasattr(app, "short") else ():
-        app.short[path] = app.short["/v1/explain"]._replace(path=path, reply=reply)
-    return app
+    """The service, with two more routes; what uvicorn's workers run."""
+    settings = Settings.from_environment()
+    if Operation is None:  # a baseline, whose explain alone is asked
+        return create_app(settings)
+    more = [
+        Operation("POST", path, "ask", handler, ExplainRequest)
+        for path, handler in (("/v1/nothing", nothing), ("/v1/rank", only_rank))
+    ]
+    return make_app(settings, [*more, *declared(settings)])
 
 
 def prepare(pool: int, folder: Path, kind: str = "bper") -> tuple[Path, Path]:

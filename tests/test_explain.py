@@ -362,7 +362,7 @@ def test_every_option_is_on_the_command_line_and_in_the_api(
         help_ = run(capsys, command, "--help")[1]
         assert [each.flag for each in declared if each.flag not in help_] == []
     schemas = client.get("/openapi.json").json()["components"]["schemas"]
-    for request in ("ExplainOne", "ExplainMany", "RecommendRequest", "PairsRequest"):
+    for request in ("ExplainRequest", "RecommendRequest", "PairsRequest"):
         properties = schemas[request]["properties"]
         for each in declared:
             if each.name == "diversity" and request == "PairsRequest":

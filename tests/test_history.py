@@ -51,7 +51,7 @@ def test_versions_are_remembered_over_restarts_with_their_figures_and_difference
         assert (first["outcome"], first["until"], first["evaluation"]) == ("served", None, None)
         report = {"evaluation": {"k": 10, "pairs": 7, "explanation": {"hit": 0.5}}}
         folder.with_name("model.metrics.json").write_text(json.dumps(report))
-        client.app.app.state.whyrank.shelf.refresh()
+        client.app.state.registry.refresh()
         (again,) = client.get("/v1/models/pop/history").json()["versions"]
         assert again["evaluation"]["explanation"] == {"hit": 0.5}  # measured later, the same version
         assert {**again, "evaluation": None} == first
@@ -60,7 +60,7 @@ def test_versions_are_remembered_over_restarts_with_their_figures_and_difference
         smaller = wr.simulate("small", seed=1)
         fresh = POP().fit(smaller)
         fresh.save(folder)
-        client.app.app.state.whyrank.shelf.refresh()
+        client.app.state.registry.refresh()
         newest, oldest = client.get("/v1/models/pop/history").json()["versions"]
         assert (newest["digest"], oldest["digest"]) == (fresh.digest(), first["digest"])
         assert oldest["until"] == newest["time"]
@@ -75,7 +75,7 @@ def test_a_folder_that_cannot_be_loaded_is_in_the_history_with_the_reason(
     with world.client(str(folder), store=f"sqlite:///{tmp_path}/store.db", reload_seconds=0) as client:
         good = Path(shutil.copytree(folder, tmp_path / "good"))
         (folder / "manifest.json").write_text("{}")
-        shelf = client.app.app.state.whyrank.shelf
+        shelf = client.app.state.registry
         shelf.refresh()
         shelf.refresh()
         newest, oldest = client.get("/v1/models/pop/history").json()["versions"]

@@ -30,7 +30,7 @@ from whyrank.online.assignment import Experiment, parse_arms
 from whyrank.online.log import Log
 from whyrank.online.store import Store
 from whyrank.online.writer import Exposure
-from whyrank.service import schemas, schemas_online
+from whyrank.service import messages, messages_online
 from whyrank.service.settings import read_keys
 
 
@@ -56,7 +56,7 @@ def pair(world: World, **more: object) -> dict[str, object]:
 
 def test_an_answer_is_logged_as_it_was_given(client: TestClient, world: World, url: str) -> None:
     body = pair(world, n=3, log=True, durable=True, specificity=0.1)
-    answer = checked(client.post("/v1/explain", json=body), schemas.ExplainAnswer)
+    answer = checked(client.post("/v1/explain", json=body), messages.ExplainAnswer)
     (result,) = answer["results"]
     log = Log.read(url)
     assert log.exposures["exposure"].unique().to_list() == [result["exposure"]]
@@ -64,16 +64,16 @@ def test_an_answer_is_logged_as_it_was_given(client: TestClient, world: World, u
     assert log.exposures.select("user", "item", "route", "propensity").unique().rows() == [
         (world.user, world.item, "explain", 1.0)
     ]
-    assert log.exposures["model"][0] == client.app.app.state.whyrank.shelf.models["toy"].digest
-    export = checked(client.get(f"/v1/users/{world.user}/export"), schemas_online.ExportAnswer)
+    assert log.exposures["model"][0] == client.app.state.registry.models["toy"].digest
+    export = checked(client.get(f"/v1/users/{world.user}/export"), messages_online.ExportAnswer)
     assert export["exposures"][0]["options"] == {"grounded": False, "n": 3, "specificity": 0.1}
 
 
 def test_lists_of_every_route_are_logged_and_others_are_not(client: TestClient, world: World, url: str) -> None:
     wanted = {"user": world.user, "n": 2, "grounded": False, "log": True, "durable": True}
     many = {"pairs": [{"user": world.user, "item": world.item}, {"user": "new", "item": "unknown"}], "grounded": False}
-    recommended = checked(client.post("/v1/recommend", json=wanted), schemas.RecommendAnswer)
-    paired = checked(client.post("/v1/pairs", json=wanted), schemas.PairsAnswer)
+    recommended = checked(client.post("/v1/recommend", json=wanted), messages.RecommendAnswer)
+    paired = checked(client.post("/v1/pairs", json=wanted), messages.PairsAnswer)
     several = client.post("/v1/explain", json={**many, "log": True, "durable": True}).json()["results"]
     assert [("exposure" in each) for each in several] == [True, False]  # an unknown item shows nothing
     assert "exposure" not in client.post("/v1/explain", json=pair(world)).json()["results"][0]
@@ -93,7 +93,7 @@ def test_by_setting_everything_is_logged_but_what_asks_not_to_be(world: World, u
         assert "exposure" in client.post("/v1/explain", json=pair(world)).json()["results"][0]
         assert "exposure" not in client.post("/v1/explain", json=pair(world, log=False)).json()["results"][0]
         nobody = pair(world, personal=False, durable=True)
-        answer = checked(client.post("/v1/explain", json=nobody), schemas.ExplainAnswer)
+        answer = checked(client.post("/v1/explain", json=nobody), messages.ExplainAnswer)
         assert answer["results"][0]["fallback"] == "not_personal"
     assert sorted(Log.read(url).exposures["user"].unique()) == ["", world.user]  # the end of a service writes all
 
@@ -115,7 +115,7 @@ def test_whoever_waits_for_a_store_that_fails_is_told_so_on_both_ways(
     def broken() -> None:
         raise sa.exc.OperationalError("INSERT", None, Exception("database or disk is full"))
 
-    monkeypatch.setattr(client.app.app.state.whyrank.store, "writing", broken)
+    monkeypatch.setattr(client.app.state.store, "writing", broken)
     for more in ({}, {"exclude": []}):  # a list of texts takes the way through the framework
         answer = client.post("/v1/explain", json=pair(world, durable=True, **more))
         assert (answer.status_code, answer.json()["type"]) == (503, "urn:whyrank:problem:store-failed")
@@ -165,12 +165,12 @@ ARMS += [{"name": "c", "model": "none"}]
 
 
 def test_an_experiment_decides_who_gets_what(client: TestClient, world: World, url: str) -> None:
-    made = checked(client.post("/v1/experiments", json={"name": "t", "arms": ARMS}), schemas_online.ExperimentOut, 201)
+    made = checked(client.post("/v1/experiments", json={"name": "t", "arms": ARMS}), messages_online.ExperimentOut, 201)
     assert "salt" not in made
     seen: dict[str, dict[str, object]] = {}
     for at in range(30):
         body = pair(world, user=f"u{at:06d}", experiment="t", durable=True)
-        answer = checked(client.post("/v1/explain", json=body), schemas.ExplainAnswer)
+        answer = checked(client.post("/v1/explain", json=body), messages.ExplainAnswer)
         again = client.post("/v1/explain", json=body).json()
         assert (again["arm"], again["experiment"]) == (answer["arm"], "t")
         seen[str(answer["arm"])] = answer
@@ -184,10 +184,10 @@ def test_an_experiment_decides_who_gets_what(client: TestClient, world: World, u
         assert client.post("/v1/explain", json={**body, **wrong}).status_code in (404, 422)
     two = {"pairs": [{"user": user, "item": world.item} for user in ("x", "y")], "experiment": "t"}
     assert client.post("/v1/explain", json=two).status_code == 422
-    found = checked(client.get("/v1/experiments/t/results?points=2"), schemas_online.ExperimentResultsAnswer)
+    found = checked(client.get("/v1/experiments/t/results?points=2"), messages_online.ExperimentResultsAnswer)
     assert found["verdict"].startswith("Too early to say")
     assert sum(arm["users"] for arm in found["arms"]) == 30
-    lists = checked(client.get("/v1/experiments/t/exposures?arm=a&limit=3"), schemas_online.ExposuresAnswer)
+    lists = checked(client.get("/v1/experiments/t/exposures?arm=a&limit=3"), messages_online.ExposuresAnswer)
     assert {each["arm"] for each in lists["exposures"]} == {"a"}
 
 
@@ -221,9 +221,9 @@ def test_an_experiment_is_ramped_and_stopped(client: TestClient, world: World) -
     client.post("/v1/experiments", json={"name": "t", "arms": ARMS[:2], "ramp": 0.0})
     body = pair(world, experiment="t")
     assert "arm" not in client.post("/v1/explain", json=body).json()
-    checked(client.post("/v1/experiments/t/ramp", json={"ramp": 1}), schemas_online.ExperimentOut)
+    checked(client.post("/v1/experiments/t/ramp", json={"ramp": 1}), messages_online.ExperimentOut)
     assert "arm" in client.post("/v1/explain", json=body).json()
-    checked(client.post("/v1/experiments/t/stop"), schemas_online.ExperimentOut)
+    checked(client.post("/v1/experiments/t/stop"), messages_online.ExperimentOut)
     assert "arm" not in client.post("/v1/explain", json=body).json()
     assert client.post("/v1/experiments/t/stop").status_code == 422
     assert client.get("/v1/experiments/other").json()["type"] == "urn:whyrank:problem:unknown-experiment"
@@ -294,7 +294,7 @@ def store(client: TestClient, url: str) -> Iterator[Store]:
 
 
 def catalog_of(client: TestClient) -> Catalog:
-    return client.app.app.state.whyrank.shelf.models["toy"].model.catalog_
+    return client.app.state.registry.models["toy"].model.catalog_
 
 
 def test_reasons_are_counted_where_they_were_shown(client: TestClient, store: Store) -> None:
@@ -306,7 +306,7 @@ def test_reasons_are_counted_where_they_were_shown(client: TestClient, store: St
     events.add(store, [{"event": "clicked", "exposure": last, "position": 1, "key": "again"}])  # counts once
     show(store, "joe", ["gone"], served="no longer")
     asked = "/v1/feedback/reasons?by=explanation&minimum=1"
-    found = checked(client.get(asked), schemas_online.WorkingAnswer)
+    found = checked(client.get(asked), messages_online.WorkingAnswer)
     assert (found["lists"], found["shown"], found["events"], found["more"], found["total"]) == (5, 9, 5, False, 3)
     rows = {row["key"]: row for row in found["rows"]}
     assert [row["key"] for row in found["rows"]] == [first, second, "gone"]
@@ -355,7 +355,7 @@ def test_the_lists_behind_a_figure_are_paged_and_told_in_words(client: TestClien
     first, second, *_ = catalog.explanations.ids.to_list()
     made = [show(store, f"u{at}", [first, second][at % 2 :], clicked=[1], experiment="t", arm="a") for at in range(5)]
     path = "/v1/experiments/t/exposures"
-    page = checked(client.get(f"{path}?limit=2"), schemas_online.ExposuresAnswer)["exposures"]
+    page = checked(client.get(f"{path}?limit=2"), messages_online.ExposuresAnswer)["exposures"]
     assert [each["exposure"] for each in page] == [made[4], made[3]]
     assert page[0]["slate"][0]["text"] == catalog.texts_listed[0]
     assert [(each["event"], each["position"]) for each in page[0]["events"]] == [("clicked", 1)]
@@ -419,7 +419,7 @@ def test_a_user_is_erased_from_the_store_and_the_models_in_service(world: World,
         with sole_writer(tmp_path / "toy.refresh"):  # a refresh runs
             busy = client.delete(f"/v1/users/someone-{world.user}")
         assert (busy.status_code, busy.json()["type"]) == (503, "urn:whyrank:problem:still-served")
-        receipt = checked(client.delete(f"/v1/users/{world.user}"), schemas_online.ReceiptAnswer)
+        receipt = checked(client.delete(f"/v1/users/{world.user}"), messages_online.ReceiptAnswer)
         assert world.user not in str(receipt)
         assert receipt["store"]["exposures"] == 1  # also what was only queued
         assert receipt["user"] == hashlib.sha256(f"{receipt['salt']}\0{world.user}".encode()).hexdigest()
@@ -445,11 +445,11 @@ def test_what_another_worker_still_holds_is_erased_as_well(
 def test_a_model_that_stays_in_memory_is_not_claimed_to_have_forgotten(
     world: World, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whyrank.service.shelf.AGAIN", -1.0)
+    monkeypatch.setattr("whyrank.service.registry.AGAIN", -1.0)
     shutil.copytree(world.folder / "toy", tmp_path / "toy")
     with world.client(str(tmp_path / "toy"), store=url) as client:
         with monkeypatch.context() as broken:
-            broken.setattr("whyrank.service.shelf.shown_report", lambda folder: 1 / 0)
+            broken.setattr("whyrank.service.registry.shown_report", lambda folder: 1 / 0)
             for _ in range(2):
                 answer = client.delete(f"/v1/users/{world.user}")
                 assert (answer.status_code, answer.json()["type"]) == (503, "urn:whyrank:problem:still-served")

@@ -26,7 +26,7 @@ PACKAGES: list[str] = SCRIPT["PACKAGES"]
 ALWAYS = {"errors", "version", "atomic", "places", "parent", "plugins", "thread_pool", "locks", "render"}
 KERNELS = {"compile", "rng", "simd"}
 ALWAYS |= KERNELS
-HEAVY = ("torch", "transformers", "ray", "fastapi", "uvicorn", "matplotlib", "optuna", "numba", "polars", "numpy")
+HEAVY = ("torch", "transformers", "ray", "starlette", "uvicorn", "matplotlib", "optuna", "numba", "polars", "numpy")
 
 
 def imports(code: str) -> set[str]:
@@ -112,17 +112,19 @@ class Flat(POP):
 
 
 ASK = """
-import json, typer
+import gc, json, typer
 from whyrank.cli import commands
 from whyrank.cli.app import app
 from whyrank.models import MODELS
-from whyrank.service.app import create_app
+from whyrank.service.app import declared
+from whyrank.service.openapi import document
 from whyrank.service.settings import Settings
 explain = typer.main.get_command(app).commands["explain"]
 flags = [flag for each in explain.params for flag in each.opts]
-schemas = create_app(Settings(models=())).app.openapi()["components"]["schemas"]
+schemas = document(declared(Settings()))["components"]["schemas"]
 option = schemas["PairsRequest"]["properties"]["loudness"]
 print(json.dumps({"summary": MODELS["flat"].summary, "flags": flags, "option": option}))
+gc.freeze()
 """
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
 from service_world import World, make_world
+from whyrank.service.app import declared
+from whyrank.service.calls import Operation
+from whyrank.service.settings import Settings
 
 KEYS = ("ask", "log", "administer", "metrics")
 
@@ -69,3 +75,41 @@ def test_pages_of_other_origins_change_nothing(world: World, headers: dict[str, 
             for path in ("/v1/experiments/t/stop", "/v1/take/t", "/v1/users/u"):
                 assert client.post(path, headers=headers).status_code == 403
                 assert client.delete(path, headers=headers).status_code == 403
+
+
+def operations() -> list[Operation]:
+    return declared(Settings(split="split"))
+
+
+def target_of(operation: Operation) -> str:
+    """A path that the route takes."""
+    return re.sub(r"{(\w+)(:\w+)?}", "1", operation.path)
+
+
+@pytest.mark.parametrize("operation", operations(), ids=lambda each: f"{each.method} {each.path}")
+def test_every_route_is_closed_to_keys_without_its_scope_however_its_path_is_written(
+    locked: TestClient, operation: Operation
+) -> None:
+    path = target_of(operation)
+    decorated = [path, path + "/", path + "?", path + "%0A", path.replace("1", "%31"), "/." + path, path + ";x=1"]
+    for written in [*decorated, path.upper(), path.replace("/v1/", "/v1//")]:
+        for key in (None, *KEYS, "wrong"):
+            headers = {} if key is None else as_(key)
+            answer = locked.request(operation.method, written, headers=headers, json={})
+            if operation.scope is None or key == operation.scope:
+                continue
+            assert answer.status_code in (400, 401, 403, 404, 405), (written, key)
+    statuses = {key: locked.request(operation.method, path, headers=as_(key), json={}).status_code for key in KEYS}
+    closed = {key for key, status in statuses.items() if status == 403}
+    assert closed == (set() if operation.scope is None else set(KEYS) - {operation.scope})
+
+
+def test_ids_with_line_breaks_can_be_handed_out_and_erased(world: World, tmp_path: Path) -> None:
+    shutil.copytree(world.folder / "pop", tmp_path / "pop")
+    with world.client(str(tmp_path / "pop"), store=f"sqlite:///{tmp_path}/store.db") as client:
+        odd = {"id": "two\nlines"}
+        body = {"user": odd["id"], "item": world.item, "log": True, "durable": True}
+        assert client.post("/v1/explain", json=body).status_code == 200
+        assert len(client.get("/v1/export", params=odd).json()["exposures"]) == 1
+        assert client.delete("/v1/users", params=odd).json()["store"]["exposures"] == 1
+        assert client.get("/v1/export", params=odd).json()["exposures"] == []

@@ -15,6 +15,9 @@ import pytest
 from needs import module, need
 from test_online_log import Counted, exposure, put_durably
 from whyrank.errors import ParameterError
+from whyrank.lab.study import results as study_results
+from whyrank.lab.study import studies as study
+from whyrank.lab.study.cases import Case
 from whyrank.online import ab, events
 from whyrank.online.assignment import Experiment, parse_arms
 from whyrank.online.erasure import erase, export, retain
@@ -23,8 +26,6 @@ from whyrank.online.reading import latest
 from whyrank.online.store import Store
 from whyrank.online.tables import exposures
 from whyrank.online.writer import Writer
-from whyrank.service import study, study_results
-from whyrank.service.study_cases import Case
 
 pytestmark = pytest.mark.slow
 

@@ -14,8 +14,8 @@ import pytest
 from service_world import World, make_world
 from whyrank.errors import ArtifactError
 from whyrank.service import app as service_app
-from whyrank.service import shelf
-from whyrank.service.shelf import Shelf
+from whyrank.service import registry as shelf
+from whyrank.service.registry import ModelRegistry
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def replace(folder: Path, change: object = None) -> None:
 
 @pytest.mark.parametrize("change", [{"model": ["bper"]}, {"model": []}, {"parameters": None}])
 def test_no_manifest_ends_the_looking(folder: Path, change: object) -> None:
-    models = Shelf([("m", folder)])
+    models = ModelRegistry([("m", folder)])
     old = models.models["m"]
     replace(folder, change)
     models.refresh()
@@ -55,7 +55,7 @@ def test_whatever_is_raised_is_logged_told_and_tried_again(
     folder: Path, error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     counted: list[tuple[str, str]] = []
-    models = Shelf([("m", folder)], reloaded=lambda *each: counted.append(each))
+    models = ModelRegistry([("m", folder)], reloaded=lambda *each: counted.append(each))
     old, load, clock = models.models["m"], shelf.load, [0.0]
     monkeypatch.setattr(shelf.time, "monotonic", lambda: clock[0])
 
@@ -81,7 +81,7 @@ def test_whatever_is_raised_is_logged_told_and_tried_again(
 
 
 def test_a_panic_of_polars_is_survived(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    models = Shelf([("m", folder)])
+    models = ModelRegistry([("m", folder)])
 
     def fail(path: object) -> object:
         raise pl.exceptions.PanicException("index out of bounds")
@@ -93,7 +93,7 @@ def test_a_panic_of_polars_is_survived(folder: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_refused_for_good_is_not_tried_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    models, tries = Shelf([("m", folder)]), []
+    models, tries = ModelRegistry([("m", folder)]), []
 
     def fail(path: object) -> object:
         tries.append(path)
@@ -107,7 +107,7 @@ def test_what_is_refused_for_good_is_not_tried_again(folder: Path, monkeypatch: 
 
 
 def test_a_folder_that_is_gone_is_told_at_the_second_look_and_forgotten_when_it_is_back(folder: Path) -> None:
-    models = Shelf([("m", folder)])
+    models = ModelRegistry([("m", folder)])
     os.rename(folder, folder.with_name("away"))
     models.refresh()
     assert not models.problems
@@ -121,7 +121,7 @@ def test_a_folder_that_is_gone_is_told_at_the_second_look_and_forgotten_when_it_
 def test_looking_goes_on_without_threads_and_the_service_still_ends(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    models, looks = Shelf([("m", folder)]), []
+    models, looks = ModelRegistry([("m", folder)]), []
 
     async def to_thread(work: object) -> None:
         looks.append(models.problems.copy())
@@ -147,7 +147,7 @@ def test_a_problem_is_in_models_readiness_and_metrics(world: World, folder: Path
     with world.client(str(folder), reload_seconds=0) as client:
         assert client.get("/readyz").json()["problems"] == []
         replace(folder, {"model": ["bper"]})
-        client.app.app.state.whyrank.shelf.refresh()
+        client.app.state.registry.refresh()
         assert client.get("/v1/models").json()["models"][0]["problem"]
         ready = client.get("/readyz")
         assert (ready.status_code, ready.json()["problems"]) == (200, ["pop"])

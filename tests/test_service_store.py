@@ -59,6 +59,40 @@ def test_writers_that_wait_for_each_other_do_not_keep_reasons_waiting(
     assert sorted(statuses) == stored * [201] + (70 - stored) * [503]
 
 
+def test_whoever_waits_for_a_locked_store_holds_no_place_for_ranking(world: World, tmp_path: Path) -> None:
+    """Durable explains, exports and erasures, more than there are places: reasons are given meanwhile."""
+    file, pair = tmp_path / "store.db", {"user": world.user, "item": world.item}
+    shutil.copytree(world.folder / "pop", tmp_path / "pop")
+    app = create_app(world.settings(str(tmp_path / "pop"), store=f"sqlite:///{file}"))
+    waiting = [("POST", "/v1/explain", pair | {"durable": True}), ("GET", "/v1/users/u/export", None)]
+    waiting.append(("DELETE", "/v1/users/u", None))
+
+    async def play() -> list[int]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://x", timeout=60) as client:
+            lock = sqlite3.connect(file, isolation_level=None)
+            lock.execute("BEGIN IMMEDIATE")
+            asked = [
+                asyncio.create_task(client.request(method, path, json=body))
+                for method, path, body in waiting
+                for _ in range(24)
+            ]
+            while sum(each.done() for each in asked) < 72 - 64:
+                await asyncio.sleep(0.001)
+            for _ in range(70):
+                assert (await client.post("/v1/explain", json=pair)).status_code == 200
+            assert (await client.get("/v1/users")).status_code == 200
+            assert (await client.get("/readyz")).status_code == 200
+            lock.rollback()
+            lock.close()
+            return [each.status_code for each in await asyncio.gather(*asked)]
+
+    with TestClient(app):
+        statuses = asyncio.run(play())
+    assert set(statuses) == {200, 503}
+    assert statuses.count(200) >= 24
+
+
 def test_a_damaged_store_is_a_typed_answer_and_no_token_is_logged(
     world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -112,7 +146,7 @@ def test_a_store_whose_tables_cannot_be_read_is_not_ready(world: World, tmp_path
         with sqlite3.connect(file) as connection:
             connection.execute("DROP TABLE whyrank_answer")
         connection.close()
-        client.app.app.state.whyrank._checked = (-10.0, None)
+        client.app.state._checked = (-10.0, None)
         response = client.get("/readyz")
         assert (response.status_code, response.json()["type"]) == (503, "urn:whyrank:problem:store-failed")
         assert client.get("/healthz").status_code == 200

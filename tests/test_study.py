@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,11 +23,13 @@ import whyrank as wr
 from service_world import World, make_world
 from whyrank.errors import DataError, ParameterError
 from whyrank.explain.options import Options
+from whyrank.lab.study import messages as messages_study
+from whyrank.lab.study import results as study_results
+from whyrank.lab.study import studies as study
+from whyrank.lab.study.cases import Case, sample_cases
+from whyrank.lab.study.statistics import exact_interval, fleiss_kappa, winner
 from whyrank.models import load
 from whyrank.online.store import Store
-from whyrank.service import schemas_study, study, study_results
-from whyrank.service.study_cases import Case, sample_cases
-from whyrank.service.study_statistics import exact_interval, fleiss_kappa, winner
 
 
 @pytest.fixture(scope="module")
@@ -271,18 +274,18 @@ def keys_of(value: object) -> set[str]:
 
 def test_a_study_goes_from_creation_to_results(client: TestClient) -> None:
     made = create(client)
-    schemas_study.StudyAnswer.model_validate(made, strict=True)
+    assert msgspec.to_builtins(msgspec.convert(made, messages_study.StudyAnswer)) == made
     for person in made["participants"]:
         for case in range(1, 7):
             body = {"case": case, "choice": "left"}
             assert client.post(f"/v1/take/{person['token']}", json=body).status_code == 200
     result = client.get(f"/v1/studies/{made['id']}/results").json()
-    schemas_study.ResultsAnswer.model_validate(result, strict=True)
+    assert msgspec.to_builtins(msgspec.convert(result, messages_study.ResultsAnswer)) == result
     assert (result["answers"], result["left_share"]) == (18, 1.0)
     assert client.get(f"/v1/studies/{made['id']}/results.csv").text.count("\n") == 19
     assert client.get(f"/v1/studies/{made['id']}/chart.svg").headers["content-type"] == "image/svg+xml"
     listed = client.get("/v1/studies").json()["studies"]
-    schemas_study.StudiesAnswer.model_validate({"studies": listed}, strict=True)
+    msgspec.convert({"studies": listed}, messages_study.StudiesAnswer)
     assert made["id"] in [each["id"] for each in listed]
     more = client.post(f"/v1/studies/{made['id']}/participants", json={"count": 2}).json()
     assert [each["answered"] for each in more["participants"]] == [6, 6, 6, 0, 0]
@@ -295,7 +298,7 @@ def test_a_participant_sees_nothing_that_tells_the_models_apart(world: World, cl
     answer = client.post(f"/v1/take/{token}", json={"case": 1, "choice": "left"})
     refused = client.post(f"/v1/take/{token}", json={"case": 1, "choice": "right"})
     view = first.json()
-    schemas_study.TakeView.model_validate(view, strict=True)
+    assert msgspec.to_builtins(msgspec.convert(view, messages_study.TakeView)) == view
     assert keys_of(view) == {
         *("question", "ties", "total", "answered", "cases"),
         *("case", "item", "title", "truth", "left", "right", "choice"),

@@ -64,6 +64,11 @@ def extra_folders() -> ModuleType:
     return import_module("whyrank.lab.extra.folders")
 
 
+def study_routes() -> ModuleType:
+    """Return the lab's routes of the blind study, which the service offers beside its own."""
+    return import_module("whyrank.lab.study.routes")
+
+
 def reader_of(folder: Path) -> ModuleType | None:
     """Return what reads a folder of the lab's kind; None: it is not one."""
     found = any((folder / name).is_file() for name in ("IDs.pickle", "IDs.txt"))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CORE = ("numpy", "numba", "polars", "rich", "safetensors", "threadpoolctl", "typer")
 EXTRAS = ("textblob", "vaderSentiment", "torch", "transformers", "matplotlib", "optuna", "ray")
-SERVE = ("fastapi", "uvicorn", "uvloop", "httptools", "msgspec", "prometheus-client", "sqlalchemy")
+SERVE = ("starlette", "uvicorn", "uvloop", "httptools", "msgspec", "prometheus-client", "sqlalchemy")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS")
 EPOCHS = 50
 

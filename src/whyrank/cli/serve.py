@@ -97,6 +97,10 @@ def serve_command(
     )
 
     def announce(url: str) -> None:
-        note(f"page and API: {url}   stop with Ctrl-C")
+        from whyrank.service.pages import is_built  # after `run`, which says what is not installed
+
+        note(f"{'page and API' if is_built() else 'API'}: {url}   stop with Ctrl-C")
+        if not is_built():
+            note("the page is not built here: run `make page` (needs Node) and start again")
 
     run(settings, host, port, unprotected=unprotected, announce=announce)

@@ -58,10 +58,10 @@ def create_command(
     from whyrank.data import read_split
     from whyrank.data.names import read_titles
     from whyrank.explain.options import Options
+    from whyrank.lab.study import studies as study
+    from whyrank.lab.study.cases import sample_cases
     from whyrank.models import load
-    from whyrank.service import study
     from whyrank.service.settings import named_folders
-    from whyrank.service.study_cases import sample_cases
 
     _link(url, "")
     (name_a, folder_a), (name_b, folder_b) = named_folders((a, b))
@@ -134,7 +134,8 @@ def results_command(
 ) -> None:
     """Show how many valid cases each model won, with exact intervals, and how well participants agree."""
     from whyrank.atomic import new_file
-    from whyrank.service import study, study_results
+    from whyrank.lab.study import results as study_results
+    from whyrank.lab.study import studies as study
 
     with opened_store(store) as opened:
         id_ = study_id or _newest(opened)
@@ -170,7 +171,7 @@ def export_command(
 ) -> None:
     """Write one row per answer: case, user, item, participant, choice."""
     from whyrank.atomic import new_file
-    from whyrank.service import study_results
+    from whyrank.lab.study import results as study_results
 
     with opened_store(store) as opened:
         id_ = study_id or _newest(opened)
@@ -200,8 +201,8 @@ def _port(url: str) -> str:
 
 
 def _newest(store: Store) -> str:
+    from whyrank.lab.study import studies as study
     from whyrank.online.store import NotInStore
-    from whyrank.service import study
 
     found = study.listed(store)
     if not found:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
-from pydantic import ValidationError
 
 from whyrank.models import parameters
 from whyrank.online.store import Store, now
 from whyrank.online.tables import versions
+from whyrank.service.messages_catalog import RefreshEntry
 from whyrank.service.refresh_log import read_refreshes
-from whyrank.service.schemas_catalog import RefreshEntry
-from whyrank.service.shelf import Loaded
+from whyrank.service.registry import ServedModel
 
 AGAIN = 3  # tries where several workers record at once
 
@@ -27,9 +27,9 @@ def plain(values: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in values.items() if isinstance(value, str | int | float | bool | None)}
 
 
-def sizes(loaded: Loaded) -> dict[str, int]:
+def sizes(served: ServedModel) -> dict[str, int]:
     """How much a model has seen."""
-    catalog = loaded.model.catalog_
+    catalog = served.model.catalog_
     return {
         "users": len(catalog.users),
         "items": len(catalog.items),
@@ -39,20 +39,20 @@ def sizes(loaded: Loaded) -> dict[str, int]:
     }
 
 
-def record(store: Store, loaded: Loaded, problem: str | None = None) -> None:
+def record(store: Store, served: ServedModel, problem: str | None = None) -> None:
     """Store that a model is served from now on, or that a newer folder of it could not be loaded.
 
     A version that is the last one already is not stored again; its figures are brought up to date.
     """
-    evaluation = None if loaded.report is None else loaded.report.evaluation
+    evaluation = None if served.report is None else served.report.evaluation
     about = {
-        "kind": loaded.model.id,
-        "data": loaded.model.data_digest_,
-        "sizes": sizes(loaded),
-        "parameters": plain(parameters.values(loaded.model)),
-        "evaluation": None if evaluation is None else evaluation.model_dump(),
+        "kind": served.model.id,
+        "data": served.model.data_digest_,
+        "sizes": sizes(served),
+        "parameters": plain(parameters.values(served.model)),
+        "evaluation": None if evaluation is None else msgspec.to_builtins(evaluation),
     }
-    row = {"served": loaded.id, "digest": loaded.digest if problem is None else "", "problem": problem}
+    row = {"served": served.id, "digest": served.digest if problem is None else "", "problem": problem}
     for _ in range(AGAIN):
         try:
             _record(store, row, json.dumps(about) if problem is None else "{}")
@@ -76,13 +76,13 @@ def _record(store: Store, row: dict[str, Any], about: str) -> None:
             connection.execute(versions.insert(), {**row, "number": number, "time": now(), "about": about})
 
 
-def history(store: Store, loaded: Loaded, limit: int) -> list[dict[str, object]]:
+def history(store: Store, served: ServedModel, limit: int) -> list[dict[str, Any]]:
     """The versions of a model, the newest first."""
-    chosen = sa.select(versions).where(versions.c.served == loaded.id).order_by(versions.c.number.desc()).limit(limit)
+    chosen = sa.select(versions).where(versions.c.served == served.id).order_by(versions.c.number.desc()).limit(limit)
     with store.reading() as connection:
         rows = [row._asdict() for row in connection.execute(chosen)]
     entries = [_served(row) if row["problem"] is None else _not_loaded(row) for row in reversed(rows)]
-    _add_refreshes(entries, _refreshes(loaded))
+    _add_refreshes(entries, _refreshes(served))
     entries.sort(key=lambda entry: entry["time"])
     before: dict[str, Any] | None = None
     for entry in entries:
@@ -130,13 +130,13 @@ def _not_loaded(row: dict[str, Any]) -> dict[str, Any]:
     return _other("not loaded", row["time"], problem=row["problem"])
 
 
-def _refreshes(loaded: Loaded) -> list[RefreshEntry]:
+def _refreshes(served: ServedModel) -> list[RefreshEntry]:
     """What `whyrank refresh` decided; entries that cannot be understood are left out."""
     found = []
-    for entry in read_refreshes(loaded.folder):
+    for entry in read_refreshes(served.folder):
         try:
-            found.append(RefreshEntry.model_validate(entry))
-        except ValidationError:
+            found.append(msgspec.convert(entry, RefreshEntry))
+        except msgspec.ValidationError:
             continue
     return found
 
@@ -145,7 +145,7 @@ def _add_refreshes(entries: list[dict[str, Any]], refreshes: list[RefreshEntry])
     """Give served versions the comparison that let them in, and add those that were refused or never loaded here."""
     served = {entry["digest"]: entry for entry in reversed(entries)}
     for each in refreshes:
-        gate = None if each.gate is None else each.gate.model_dump()
+        gate = None if each.gate is None else msgspec.to_builtins(each.gate)
         if each.outcome == "swapped" and each.digest in served:
             served[each.digest] |= {"gate": gate, "files": each.files}
         else:

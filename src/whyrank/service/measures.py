@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -14,8 +15,9 @@ from prometheus_client import (
     Histogram,
     generate_latest,
 )
-from prometheus_client.multiprocess import MultiProcessCollector
-from starlette.responses import Response
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from whyrank.service.calls import Raw
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -81,9 +83,29 @@ class Measures:
     def exposures_queued(self, count: int) -> None:
         self.queued.set(count)
 
-    def response(self) -> Response:
+    def exposition(self) -> Raw:
+        """Return all numbers as text."""
         registry = self.registry
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            _forget_dead_workers(Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]))
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+        return Raw(generate_latest(registry), CONTENT_TYPE_LATEST)
+
+
+def _forget_dead_workers(folder: Path) -> None:
+    """Remove the gauges of workers that were replaced: they would be added to those of the others."""
+    for file in folder.glob("gauge_live*_*.db"):
+        pid = file.stem.rpartition("_")[2]
+        if pid.isdigit() and not _is_alive(int(pid)):
+            mark_process_dead(int(pid))  # type: ignore[no-untyped-call]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is another user's: a number that was given again
+        return True
+    return True

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastapi import FastAPI
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -30,12 +31,18 @@ class PageFiles(StaticFiles):
         return response
 
 
-def add_page(app: FastAPI, folder: Path = FOLDER) -> None:
-    """Serve the page at `/`."""
-    if (folder / "index.html").is_file():
-        app.mount("/", PageFiles(directory=folder, html=True))
-        return
+def is_built() -> bool:
+    """Whether the page is there, as it is in a wheel."""
+    return (FOLDER / "index.html").is_file()
 
-    @app.get("/", include_in_schema=False)
-    def missing() -> HTMLResponse:
-        return HTMLResponse(MISSING)
+
+def page_route() -> BaseRoute:
+    """Return what serves the page at `/`."""
+    if is_built():
+        return Mount("/", PageFiles(directory=FOLDER, html=True))
+    return Route("/", missing)
+
+
+async def missing(request: Request) -> HTMLResponse:
+    """Say how the page is built."""
+    return HTMLResponse(MISSING)

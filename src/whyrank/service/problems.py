@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from http import HTTPStatus
+from typing import Annotated
 
 import msgspec
 import sqlalchemy as sa
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field
+from msgspec import Meta, Struct
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
 from whyrank.errors import MissingExtra, UnknownId, WhyrankError
 from whyrank.online.ab import NoSuchExperiment
-from whyrank.online.store import StoreDamaged, first_line
-from whyrank.service.study import NoSuchStudy
+from whyrank.online.store import NotInStore, StoreDamaged, first_line
 
 log = logging.getLogger("uvicorn.error")
 _encoder = msgspec.json.Encoder()
@@ -40,9 +36,6 @@ TITLES = {
     "no-test-pairs": "No test pairs",
     "already-answered": "Already answered",
     "body-too-large": "Body too large",
-    "url-too-long": "URL too long",
-    "headers-too-large": "Headers too large",
-    "too-slow": "Too slow",
     "unknown-host": "Unknown host",
     "other-origin": "Asked by another page",
     "rate-limited": "Too many requests",
@@ -75,7 +68,8 @@ class Problem(Exception):  # noqa: N818 - an answer of the API, not a failure of
         super().__init__(detail)
         self.kind, self.status, self.detail, self.headers, self.extra = kind, status, detail, headers, extra
 
-    def response(self) -> Response:
+    def body(self) -> bytes:
+        """Return the problem as JSON."""
         document = {
             "type": f"urn:whyrank:problem:{self.kind}",
             "title": TITLES[self.kind],
@@ -83,101 +77,63 @@ class Problem(Exception):  # noqa: N818 - an answer of the API, not a failure of
             "detail": self.detail,
             **self.extra,
         }
-        return Response(json_of(document), self.status, dict(self.headers or {}), MEDIA)
+        return json_of(document)
 
 
-class ProblemDocument(BaseModel):
-    """An error."""
+class ProblemDocument(Struct):
+    """An error; it may have more members."""
 
-    model_config = ConfigDict(extra="allow")
-
-    type: str = Field(examples=["urn:whyrank:problem:unknown-id"])
-    title: str = Field(examples=["Unknown id"])
-    status: int = Field(examples=[404])
-    detail: str = Field(examples=["unknown item 'i99'; nearest known: i9, i98"])
+    type: Annotated[str, Meta(examples=["urn:whyrank:problem:unknown-id"])]
+    title: Annotated[str, Meta(examples=["Unknown id"])]
+    status: Annotated[int, Meta(examples=[404])]
+    detail: Annotated[str, Meta(examples=["unknown item 'i99'; nearest known: i9, i98"])]
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, object]]:
-    """The `responses` of a route that may answer with problems of these statuses (and those of the limits)."""
-    schema = {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}
-    return {
-        status: {"description": HTTPStatus(status).phrase, "content": {MEDIA: schema}}
-        for status in (400, 401, 403, 413, 422, 429, 503, *statuses)
-    }
+def problem_from(error: Exception) -> Problem:
+    """Return what the API says of an exception; what nobody expected is an internal error."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, msgspec.ValidationError):
+        return invalid(error)
+    if isinstance(error, msgspec.DecodeError | UnicodeDecodeError | RecursionError):
+        return Problem("invalid-request", 400, "the body is not JSON")
+    if isinstance(error, WhyrankError):
+        return problem_of(error)
+    if isinstance(error, HTTPException):
+        return _of_http(error)
+    if isinstance(error, sa.exc.SQLAlchemyError | StoreDamaged):
+        # A full disk, a damaged file, a server that is gone: reasons need no store, so all other routes go on.
+        log.error(STORE_FAILED, first_line(getattr(error, "orig", None) or error))
+        return store_failed()
+    return Problem("internal", 500, "the service failed on this request; its log says why")
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Turn every exception into a problem."""
-    app.add_exception_handler(Problem, _own)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(WhyrankError, _ours)
-    app.add_exception_handler(sa.exc.SQLAlchemyError, _store)
-    app.add_exception_handler(StoreDamaged, _store)
-    app.add_exception_handler(Exception, _internal)
+def invalid(error: msgspec.ValidationError, what: str = "") -> Problem:
+    """Return what is wrong with a request, and where."""
+    problem, _, place = str(error).rpartition(" - at `$")
+    problem, at = (problem, place.rstrip("`").lstrip(".")) if problem else (str(error), "")
+    at = (at or what)[:TEXT]
+    return Problem("invalid-request", 422, f"{at}: {problem[:TEXT]}" if at else problem[:TEXT], at=at)
 
 
-def known_parameters(request: Request) -> None:
-    """A dependency of all routes of the API: a parameter that a route does not have is a mistake, not to be ignored."""
-    route = request.scope["route"]
-    known = [each.alias for each in route.dependant.query_params]
-    unknown = [name for name in request.query_params if name not in known]
-    if unknown:
-        there = f"there are {', '.join(known)}" if known else "this path takes none"
-        raise Problem("invalid-request", 422, f"no parameter {unknown[0][:TEXT]!r}; {there}")
-
-
-async def _own(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Problem)
-    return error.response()
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    found = error.errors()[:20]
-    errors = [
-        {
-            "at": ".".join(str(part)[:TEXT] for part in each["loc"] if part not in ("one", "many")),
-            "problem": str(each["msg"])[:TEXT],
-        }
-        for each in found
-    ]
-    if any(each["type"] == "json_invalid" for each in found):
-        return Problem("invalid-request", 400, "the body is not JSON").response()
-    first = f"{errors[0]['at']}: {errors[0]['problem']}" if errors else "the request is not valid"
-    return Problem("invalid-request", 422, first, errors=errors).response()
-
-
-async def _http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+def _of_http(error: HTTPException) -> Problem:
+    """Return what Starlette says of a path or a method."""
     kind = STATUSES.get(error.status_code, "invalid-request" if error.status_code < 500 else "internal")
     details = {404: "there is nothing at this path", 405: "this path does not take this method"}
-    detail = details.get(error.status_code, str(error.detail))
-    return Problem(kind, error.status_code, detail, error.headers).response()
-
-
-async def _ours(request: Request, error: Exception) -> Response:
-    assert isinstance(error, WhyrankError)
-    return problem_of(error).response()
+    return Problem(kind, error.status_code, details.get(error.status_code, str(error.detail)), error.headers)
 
 
 def problem_of(error: WhyrankError) -> Problem:
     """What the API says of an error of the library."""
     if isinstance(error, UnknownId):
         return Problem("unknown-id", 404, str(error), id_kind=error.kind, nearest=list(error.nearest))
-    if isinstance(error, NoSuchStudy):
-        return Problem("not-found", 404, str(error))
     if isinstance(error, NoSuchExperiment):
         return Problem("unknown-experiment", 404, str(error))
+    if isinstance(error, NotInStore):
+        return Problem("not-found", 404, str(error))
     if isinstance(error, MissingExtra):
         return Problem("missing-extra", 422, str(error))
     return Problem("invalid-request", 422, str(error))
-
-
-async def _store(request: Request, error: Exception) -> Response:
-    """A full disk, a damaged file, a server that is gone: reasons need no store, so all other routes go on."""
-    log.error(STORE_FAILED, first_line(getattr(error, "orig", None) or error))
-    return store_failed().response()
 
 
 def forbidden(scope: str) -> Problem:
@@ -209,10 +165,11 @@ def still_served(model: str, why: str | None) -> Problem:
     return Problem("still-served", 503, f"{detail}: {why or 'its folder was not loaded anew'}; repair it and ask again")
 
 
-async def _internal(request: Request, error: Exception) -> Response:
-    return internal().response()
+def overloaded() -> Problem:
+    """More is under way than may be."""
+    return Problem("overloaded", 503, "too many requests are under way; try again", {"Retry-After": "1"})
 
 
-def internal() -> Problem:
-    """A bug."""
-    return Problem("internal", 500, "the service failed on this request; its log says why")
+def too_large(limit: int) -> Problem:
+    """A body has more bytes than it may."""
+    return Problem("body-too-large", 413, f"the body may have {limit:,} bytes; send it in parts")

@@ -16,15 +16,21 @@ from whyrank.errors import ArtifactError, MissingExtra, ParameterError
 from whyrank.service.settings import Settings, named_folders
 
 try:
-    import fastapi  # noqa: F401 - missed here rather than in a worker
-    import httptools  # noqa: F401
+    import httptools  # noqa: F401 - missed here rather than in a worker
     import msgspec  # noqa: F401
     import prometheus_client  # noqa: F401
-    import uvicorn  # noqa: F401
+    import starlette  # noqa: F401
+    import uvicorn
+    import uvicorn.supervisors
+    from uvicorn.config import STARTUP_FAILURE
 except ImportError as missing:
     raise MissingExtra("serve", "the service") from missing
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
+GRACE = 30  # seconds that requests under way have when the service is told to stop
+SIGN_OF_LIFE = 30  # seconds after which a worker that does not answer its parent is replaced
+QUEUE = 2048  # connections that wait to be taken
+CONNECTIONS = 4096  # of one worker; further requests are told to come back
 
 
 def run(
@@ -77,23 +83,40 @@ def _url(host: str, port: int, prefix: str) -> str:
     return f"http://{shown}:{port}{prefix}/"
 
 
+def make_config(settings: Settings, application: str) -> uvicorn.Config:
+    """Return uvicorn's settings."""
+    return uvicorn.Config(
+        application,
+        factory=True,
+        workers=settings.workers,
+        http="whyrank.service.http:Protocol",
+        ws="none",
+        backlog=QUEUE,
+        limit_concurrency=CONNECTIONS,
+        access_log=False,  # would hold the tokens of participants; /metrics counts
+        server_header=False,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=list(settings.proxies),
+        timeout_graceful_shutdown=GRACE,
+        timeout_worker_healthcheck=SIGN_OF_LIFE,
+    )
+
+
 def _run_one(settings: Settings, application: str, listening: socket.socket) -> bool:
     """Serve in this process; whether that could start."""
-    from whyrank.service.server import Server, make_config
-
-    server = Server(make_config(settings, application))
+    server = uvicorn.Server(make_config(settings, application))
     server.run(sockets=[listening])
     return bool(server.started)
 
 
 def _run_workers(settings: Settings, application: str, listening: socket.socket) -> bool:
-    """Serve in processes of their own; whether they could start."""
-    from whyrank.service.workers import Workers
-
+    """Serve in processes of their own, which uvicorn watches over; whether they could start."""
     counts = tempfile.mkdtemp(prefix="whyrank-metrics-")
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = counts
     try:
-        return Workers(application, listening, settings.workers).run()
+        workers = uvicorn.supervisors.Multiprocess(make_config(settings, application), sockets=[listening])
+        workers.run()
+        return all(each.exitcode != STARTUP_FAILURE for each in workers.processes)
     finally:
         del os.environ["PROMETHEUS_MULTIPROC_DIR"]
         shutil.rmtree(counts, ignore_errors=True)

@@ -8,14 +8,14 @@ from typing import Any
 import polars as pl
 
 from whyrank.online.working import ShownReasons, ordered, working
-from whyrank.service.shelf import Loaded
+from whyrank.service.registry import ServedModel
 
 NAMES = {"served": pl.String, "explanation": pl.String, "text": pl.String, "aspect": pl.String, "model": pl.String}
 
 
 def described(
     shown: ShownReasons,
-    models: Mapping[str, Loaded],
+    models: Mapping[str, ServedModel],
     by: str,
     order: str,
     minimum: int,
@@ -54,7 +54,7 @@ def described(
     }
 
 
-def names(pairs: Iterable[tuple[str, str]], models: Mapping[str, Loaded]) -> pl.DataFrame:
+def names(pairs: Iterable[tuple[str, str]], models: Mapping[str, ServedModel]) -> pl.DataFrame:
     """Text, aspect and model of explanations, by the model that showed them; nothing of what is not in service now."""
     asked: dict[str, list[str]] = {}
     for served, explanation in pairs:
@@ -62,21 +62,21 @@ def names(pairs: Iterable[tuple[str, str]], models: Mapping[str, Loaded]) -> pl.
             asked.setdefault(served, []).append(explanation)
     rows = []
     for served, ids in sorted(asked.items()):
-        loaded, catalog = models[served], models[served].model.catalog_
+        found, catalog = models[served], models[served].model.catalog_
         for id_, number in zip(ids, catalog.explanations.numbers(ids, missing="negative").tolist(), strict=True):
             if number >= 0:
-                aspect = None if loaded.aspects is None else loaded.aspects[number]
+                aspect = None if found.aspects is None else found.aspects[number]
                 rows.append((served, id_, catalog.texts_listed[number], aspect, served))
     return pl.DataFrame(rows, NAMES, orient="row")
 
 
-def with_texts(lists: list[dict[str, Any]], models: Mapping[str, Loaded]) -> list[dict[str, Any]]:
+def with_texts(lists: list[dict[str, Any]], models: Mapping[str, ServedModel]) -> list[dict[str, Any]]:
     """Logged lists with the texts of their reasons and the titles of their items."""
     pairs = {(each["served"], one["explanation"]) for each in lists for one in each["slate"] if one["explanation"]}
     texts = {(served, id_): text for served, id_, text, *_ in names(sorted(pairs), models).iter_rows()}
     for each in lists:
-        loaded = models.get(each["served"])
+        found = models.get(each["served"])
         for one in each["slate"]:
             one["text"] = texts.get((each["served"], one["explanation"]))
-            one["title"] = None if loaded is None else loaded.title(one["item"])
+            one["title"] = None if found is None else found.title(one["item"])
     return lists

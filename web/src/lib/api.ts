@@ -2,7 +2,7 @@
 import { access } from "./access.svelte";
 import type { components } from "./openapi";
 
-export type Polarity = components["schemas"]["ExplainOne"]["polarity"];
+export type Polarity = components["schemas"]["ExplainRequest"]["polarity"];
 export type Choice = components["schemas"]["TakeRequest"]["choice"];
 export type Row = Record<string, number | string | null>;
 
@@ -11,7 +11,7 @@ type Schemas = components["schemas"];
 
 export type Options = Partial<
   Pick<
-    Schemas["ExplainOne"],
+    Schemas["ExplainRequest"],
     "model" | "compare" | "n" | "mu" | "grounded" | "polarity" | "diversity" | "specificity" | "similar"
   >
 >;

@@ -6,11 +6,11 @@ from html import escape
 
 import sqlalchemy as sa
 
+from whyrank.lab.study.statistics import exact_interval, fleiss_kappa, winner
+from whyrank.lab.study.studies import Document, case_rows, study_row
 from whyrank.online.store import Store
 from whyrank.online.tables import participants, study_answers
 from whyrank.render import csv_table
-from whyrank.service.study import Document, case_rows, study_row
-from whyrank.service.study_statistics import exact_interval, fleiss_kappa, winner
 
 CONFIDENCE = 0.95
 FILLS = ("#2f6fb0", "#c8702a", "#8a8f98")  # models a and b, ties

@@ -19,11 +19,12 @@ from whyrank.data.csr import CSR
 from whyrank.errors import ParameterError, WhyrankError
 from whyrank.explain.options import Options
 from whyrank.explain.rank import rank_items
+from whyrank.explain.reasons import rows_of
 from whyrank.explain.result import explain
 from whyrank.explain.words import word_rows
 from whyrank.index.form import given_mu
 from whyrank.models import Model, load
-from whyrank.service.reason_documents import ReasonDocuments
+from whyrank.service.problems import Problem
 from whyrank.service.report import ModelReport, report_files, shown_report
 from whyrank.service.settings import free_name
 
@@ -34,7 +35,7 @@ log = logging.getLogger("uvicorn.error")
 
 
 @dataclass(eq=False)
-class Loaded:
+class ServedModel:
     """A model in memory, and what else is shown of it. Never changed after it is on the shelf."""
 
     id: str
@@ -83,11 +84,6 @@ class Loaded:
         ]
         return [float(sum(query[place] @ mean[place] for place in columns)) for query in queries]
 
-    @cached_property
-    def documents(self) -> ReasonDocuments:
-        """The JSON of reasons."""
-        return ReasonDocuments(self.model.catalog_, self._rounded)
-
     def sentiments(self, explanations: NDArray[np.int32]) -> list[float | None]:
         """Sentiments of explanations by number, to two digits."""
         return [None] * len(explanations) if self._rounded is None else self._rounded[explanations].tolist()
@@ -109,9 +105,21 @@ class Loaded:
         pair = [(self.model.catalog_.users.ids[0], self.model.catalog_.items.ids[0])]
         against, mu = Options(polarity="negative"), Options(mu=self.mu)
         for options in (Options(), against, mu, Options.plain(), Options.plain(specificity=0.1)):
-            self.documents.lists(explain(self.model, pair, options, 1, threads=1))
+            list(rows_of(explain(self.model, pair, options, 1, threads=1)))
         if self.model.ranks_items:
             rank_items(self.model, zero, 1, 1)
+
+
+Models = Mapping[str, ServedModel]
+
+
+def find(models: Models, id_: str | None) -> ServedModel:
+    """Find a model by id, or the default one."""
+    if id_ is None:
+        return next(iter(models.values()))
+    if id_ not in models:
+        raise Problem("unknown-model", 404, f"no model {id_!r} here; there is {', '.join(models)}", models=list(models))
+    return models[id_]
 
 
 def own_mu(model: Model) -> float | None:
@@ -120,7 +128,7 @@ def own_mu(model: Model) -> float | None:
     return float(mu) if isinstance(mu, int | float) else None
 
 
-class Shelf:
+class ModelRegistry:
     """Models by id. Readers take `models` once per request; it is replaced as a whole, never changed."""
 
     def __init__(
@@ -137,7 +145,7 @@ class Shelf:
         self.problems: dict[str, str] = {}
         self._refused: dict[str, tuple[Stamp, float, str]] = {}  # what is left alone, until when, and why
         self._gone: frozenset[str] = frozenset()
-        self.models: dict[str, Loaded] = {}
+        self.models: dict[str, ServedModel] = {}
         for name, folder in folders:
             loaded = self._load(name, folder)
             loaded.id = name or free_name(loaded.model.id, self.models)
@@ -146,7 +154,7 @@ class Shelf:
             self.models = self.models | {loaded.id: loaded}
 
     @property
-    def default(self) -> Loaded:
+    def default(self) -> ServedModel:
         return next(iter(self.models.values()))
 
     def refresh(self) -> None:
@@ -164,7 +172,7 @@ class Shelf:
         for id_ in self.models:
             self._tell(id_, f"folders are not looked at: {_line(error)}", "failed")
 
-    def _refresh(self, id_: str, old: Loaded) -> None:
+    def _refresh(self, id_: str, old: ServedModel) -> None:
         stamp, (refused, until, why) = _stamp(old.folder), self._refused.get(id_, (None, 0.0, ""))
         if stamp[0] is None or stamp == old.stamp:
             # A folder is away for a moment while another one takes its place; not for two looks.
@@ -205,11 +213,11 @@ class Shelf:
             log.warning("model %s: %s, so the model in memory stays in service: %s", id_, outcome, problem)
         self._reloaded(id_, outcome)
 
-    def _load(self, id_: str | None, folder: Path) -> Loaded:
+    def _load(self, id_: str | None, folder: Path) -> ServedModel:
         stamp, model = _stamp(folder), load(folder)
         catalog = model.catalog_
         named = catalog.tables()["explanations"].get_column("aspect", default=None)
-        loaded = Loaded(
+        loaded = ServedModel(
             id_ or model.id,
             folder,
             model,

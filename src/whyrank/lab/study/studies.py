@@ -10,9 +10,9 @@ import numpy as np
 import sqlalchemy as sa
 
 from whyrank.errors import ParameterError
+from whyrank.lab.study.cases import Case
 from whyrank.online.store import NotInStore, Store, now
 from whyrank.online.tables import cases, participants, studies, study_answers
-from whyrank.service.study_cases import Case
 
 Side = Literal["left", "right", "tie"]
 Document = dict[str, Any]
