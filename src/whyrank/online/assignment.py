@@ -1,4 +1,4 @@
-"""Experiments and who gets which arm: by a salted hash of the user, so that nothing has to be stored for anybody."""
+"""Experiments and who gets which arm: by a salted hash of the user, so nothing is stored."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from whyrank.errors import ParameterError
-from whyrank.explain.options import Declared, ItemGoals, Options
+from whyrank.explain.options import ItemGoals, Options
 from whyrank.online.log import KINDS
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 NO_REASONS = "none"  # as the model of an arm: lists without reasons
 PLANNED = 10_000  # lists for which the intervals of an experiment are narrowest unless another number is given
 MOST_ARMS = 20
-GOALS = tuple(each.name for each in ItemGoals.declared() if each.kind not in ("texts", "numbers"))
+LISTS = ("texts", "numbers")  # kinds of options that an arm cannot have
+GOALS = tuple(each.name for each in ItemGoals.declared() if each.kind not in LISTS)
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One of the things that are compared: a model by its name in the service, with options, or no reasons at all.
+    """One of the things that are compared.
 
-    Options are those of rankings, and goals of recommended lists that are one number.
+    A model by its name in the service, with options, or no reasons at all. Options are those of
+    rankings, and goals of recommended lists that are one number.
     """
 
     name: str
@@ -97,9 +99,10 @@ class Experiment:
         object.__setattr__(self, "arms", tuple(replace(arm, share=arm.share / total) for arm in self.arms))
 
     def arm_of(self, user: str) -> Arm | None:
-        """The arm of a user; None: does not take part.
+        """Return the arm of a user; None: does not take part.
 
-        A user takes part from some ramp on and in one arm for ever, whatever the ramp was when they first came.
+        A user takes part from some ramp on and in one arm for ever, whatever the ramp was when they
+        first came.
         """
         digest = hashlib.sha256(f"{self.salt}\0{user}".encode()).digest()
         inside, at = (int.from_bytes(part, "big") / 2**64 for part in (digest[:8], digest[8:16]))
@@ -112,13 +115,13 @@ class Experiment:
         return self.arms[-1]
 
     def as_dict(self) -> dict[str, object]:
-        """As JSON; without the salt, which would let others compute who is in which arm."""
+        """Return JSON without the salt, which would let others compute who is in which arm."""
         shown = ("name", "created", "stopped", "ramp", "metric", "planned")
         return {name: getattr(self, name) for name in shown} | {"arms": [arm.as_dict() for arm in self.arms]}
 
 
 def parse_arms(texts: Sequence[str], share: str | None) -> tuple[Arm, ...]:
-    """Arms from texts `name=model,option=value` and their shares `50:50`; equal ones unless given.
+    """Read arms from `name=model,option=value` and their shares from `50:50`, equal by default.
 
     >>> [arm.options for arm in parse_arms(["a=bper", "b=none"], "90:10")]
     [{}, {}]
@@ -140,13 +143,10 @@ def parse_arms(texts: Sequence[str], share: str | None) -> tuple[Arm, ...]:
 
 
 def _option(text: str) -> tuple[str, object]:
-    """An option of a ranking from its text; lists are not for the command line."""
+    """Read an option of a ranking; lists are not for the command line."""
     name, separator, value = text.partition("=")
-    known: dict[str, Declared] = {
-        each.name: each
-        for each in (*Options.declared(), *ItemGoals.declared())
-        if each.kind not in ("texts", "numbers")
-    }
+    declared = (*Options.declared(), *ItemGoals.declared())
+    known = {each.name: each for each in declared if each.kind not in LISTS}
     if not separator or name not in known:
         raise ParameterError(f"no option {name!r} of an arm; there are {', '.join(known)}")
     if known[name].kind == "choice":
