@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import whyrank as wr
-from simulated_log import simulate_log
 from whyrank.explain.rank import rank
 from whyrank.lab.simulate import SimulatedPeople
+from whyrank.lab.simulate.log import simulate_log
 from whyrank.online import estimators
 from whyrank.online.estimate import estimate
 from whyrank.online.propensity import Policy, along, anywhere

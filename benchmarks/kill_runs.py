@@ -157,7 +157,7 @@ def make_world(folder: Path, **sizes: int) -> None:
 def make_log(folder: Path, lists: int) -> None:
     """What `learn` reads: a model, and what people did with its lists."""
     import whyrank as wr
-    from simulated_log import simulate_log
+    from whyrank.lab.simulate.log import simulate_log
 
     people = wr.simulate_people(users=300, items=30, explanations=100, records=3000, seed=0)
     model = wr.Profile(epochs=1, factors=8).fit(people.triplets)

@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import whyrank as wr
-from simulated_log import log_of, simulate_log, together
 from whyrank.explain.rank import rank
 from whyrank.explain.topics import groups_of
 from whyrank.index._grounded import ListRules, first_that_fit
 from whyrank.lab.simulate import SimulatedPeople
+from whyrank.lab.simulate.log import log_of, simulate_log, together
 from whyrank.models.learned import Correction, with_correction
 from whyrank.online.estimate import estimate
 from whyrank.online.learn import CONFIDENCE, MARGIN, learn

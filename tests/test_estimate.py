@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import whyrank as wr
-from simulated_log import simulate_log, together
 from whyrank.cli import main
 from whyrank.cli.learn import uplift_of
 from whyrank.errors import DataError, ParameterError
 from whyrank.explain.rank import rank
 from whyrank.lab.simulate import SimulatedPeople, simulate_people
+from whyrank.lab.simulate.log import simulate_log, together
 from whyrank.online import estimators
 from whyrank.online.estimate import Estimate, Line, estimate
 from whyrank.online.log import Log

@@ -10,11 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 import whyrank as wr
-from simulated_log import log_of
 from whyrank.cli import main
 from whyrank.errors import DataError, ParameterError
 from whyrank.explain.rank import rank
 from whyrank.lab.simulate import SimulatedPeople, simulate_people
+from whyrank.lab.simulate.log import log_of
 from whyrank.models.learned import Correction, before_reactions, with_correction
 from whyrank.online.learn import Learned, learn
 from whyrank.online.log import Log
