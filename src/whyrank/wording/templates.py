@@ -134,7 +134,9 @@ class SentenceWriter:
         known = self._with_quotes
         if len(known) > RECENT:
             known.clear()
-        return [known.get(each) or known.setdefault(each, self.sentence(*each)) for each in zip(told, quotes, strict=True)]
+        return [
+            known.get(each) or known.setdefault(each, self.sentence(*each)) for each in zip(told, quotes, strict=True)
+        ]
 
     def sentence(self, row: tuple[int, ...], quote: str | None = None) -> str:
         """Write what people say and how many, what somebody wrote, and what there is to add."""
