@@ -33,11 +33,14 @@ def apply_first_layer(
     total = np.empty(width, np.float32)
     for s in range(len(sentences) - 1):
         for i in range(sentences[s], sentences[s + 1]):
-            total[:] = products[types[i], width : 2 * width]
+            for j in range(width):
+                total[j] = products[types[i], width + j]
             if i > sentences[s]:
-                total += products[types[i - 1], :width]
+                for j in range(width):
+                    total[j] += products[types[i - 1], j]
             if i + 1 < sentences[s + 1]:
-                total += products[types[i + 1], 2 * width :]
+                for j in range(width):
+                    total[j] += products[types[i + 1], 2 * width + j]
             add_normalized(vectors[types[i]], total, norm, out[i])
 
 

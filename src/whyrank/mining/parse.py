@@ -25,8 +25,8 @@ from whyrank.mining.tokens import Tokens, chain, tokenize
 from whyrank.thread_pool import shared_thread_pool
 
 WEIGHTS = Path(__file__).with_name("parser.npz")
-CHUNK = 512  # words whose windows are multiplied together: they fit into a processor's cache
-BLOCK = 200_000  # characters of texts that one thread parses together
+CHUNK = 512  # words that are multiplied together: they fit into a processor's cache
+BLOCK = 100_000  # characters of texts that one thread parses together
 LABELS = (
     *("ROOT", "acl", "acomp", "advcl", "advmod", "agent", "amod", "appos", "attr", "aux"),
     *("auxpass", "case", "cc", "ccomp", "compound", "conj", "csubj", "csubjpass", "dative", "dep"),
@@ -89,10 +89,9 @@ class Layer(NamedTuple):
         """Add to each word what its neighbours say."""
         out = np.empty_like(x)
         windows = np.empty((min(CHUNK, len(x)), len(self.matrix)), np.float32)
-        for first in range(0, len(x), CHUNK):
-            rows = slice(first, min(first + CHUNK, len(x)))
-            own = windows[: rows.stop - first]
-            k.gather_windows(x, sentences, first, self.reach, own)
+        for rows in _chunks(len(x)):
+            own = windows[: rows.stop - rows.start]
+            k.gather_windows(x, sentences, rows.start, self.reach, own)
             k.add_layer(x[rows], own @ self.matrix, self.norm, out[rows])
         return out
 
@@ -106,7 +105,8 @@ class LinearChoice(NamedTuple):
     def choose(self, x: NDArray[np.float32]) -> NDArray[np.int8]:
         """Return the number of the best name for every row."""
         chosen = np.empty(len(x), np.int8)
-        k.choose_columns(x @ self.matrix, self.bias, chosen)
+        for rows in _chunks(len(x)):
+            k.choose_columns(x[rows] @ self.matrix, self.bias, chosen[rows])
         return chosen
 
 
@@ -135,7 +135,8 @@ class Parser(NamedTuple):
         with _one_blas_thread():
             x = self._encode(tokens.words, sentences)
             roles = np.empty((len(x), self.roles.matrix.shape[1]), np.int16)
-            k.round_roles(x @ self.roles.matrix, self.roles.bias, roles)
+            for rows in _chunks(len(x)):
+                k.round_roles(x[rows] @ self.roles.matrix, self.roles.bias, roles[rows])
             heads = np.empty(len(x), np.int32)
             k.choose_heads(roles, sentences, self.root, self.distance, heads)
             pairs = np.empty((len(x), self.root.shape[1]), np.float32)
@@ -197,6 +198,11 @@ def load(path: Path = WEIGHTS) -> Parser:
         )
         root, distance = arrays["root"], arrays["distance"]
         return Parser(arrays["table"], tuple(layers), tag, roles, root, distance, label)
+
+
+def _chunks(words: int) -> Iterator[slice]:
+    """Yield the rows of words that are multiplied together."""
+    return (slice(first, min(first + CHUNK, words)) for first in range(0, words, CHUNK))
 
 
 def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
