@@ -9,8 +9,9 @@ import numpy as np
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
-from whyrank.explain._neighbours import neighbours, weighted_sets
+from whyrank.explain._neighbours import neighbours
 from whyrank.index.form import Bonus, Floats, Numbers
+from whyrank.models._neighbours import weighted_sets
 from whyrank.models.base import Model, Shape
 from whyrank.models.parameters import parameter
 from whyrank.training import Run
