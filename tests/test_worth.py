@@ -16,6 +16,7 @@ from whyrank.errors import ArtifactError, DataError
 from whyrank.explain.options import Options
 from whyrank.explain.rank import candidates, rank
 from whyrank.models import Model, load
+from whyrank.online.forget import _recounted
 
 POOL, EVERYBODY = 12, 40
 
@@ -129,6 +130,27 @@ def test_further_triplets_bring_their_worth() -> None:
     assert of["i0"] == 4
     assert of["i1"] == 1
     assert np.isnan(of["new"])
+
+
+def test_an_erased_user_takes_neither_worth_nor_opposites_along() -> None:
+    columns = {
+        "aspect": pl.lit("bed"),
+        "polarity": pl.lit(1),
+        "sense": pl.col("explanation"),
+        "opposite": pl.lit("e00"),
+    }
+    data = Triplets.from_frame(frame(BY_NUMBER).with_columns(**columns))
+    model = wr.POP().fit(data)
+    before = replace(model.catalog_, worth_weight=0.5)
+    others = data.take(np.flatnonzero(data.record_user != 3))
+    elsewhere = Triplets.from_frame(data.frame())  # as it is read again: other objects, the same ids
+    after = _recounted(before, 3, elsewhere)
+    assert after is not None
+    assert after.worth_weight == 0.5
+    assert after.people.worth.tolist() == after.item_explanations.indices.tolist()
+    expected = wr.POP().fit(others).catalog_
+    assert expected.people.opposing.counts.any()
+    assert after.people.opposing.counts.tolist() == expected.people.opposing.counts.tolist()
 
 
 @pytest.mark.parametrize("bad", [-1.0, float("inf")])

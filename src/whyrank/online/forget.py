@@ -224,6 +224,8 @@ def _recounted(catalog: Catalog, user: int, data: Triplets) -> Catalog | None:
         texts=catalog.texts,
         aspects=named["aspect"] if "aspect" in named.columns else None,
         polarity=catalog.polarity,
+        senses=catalog.senses,
+        opposites=catalog.opposite_senses,
     )
     known = replace(data.renumbered(like), rating_range=catalog.rating_range)
     known = known.take(np.flatnonzero(catalog.knows(known.record_user, known.record_item)))
@@ -231,7 +233,8 @@ def _recounted(catalog: Catalog, user: int, data: Triplets) -> Catalog | None:
         counted, have = getattr(known, name), getattr(catalog, name)
         if not all(np.array_equal(one, two) for one, two in zip(counted, have, strict=True)):
             return None
-    return Catalog.of(known.take(np.flatnonzero(known.record_user != user)))
+    left = Catalog.of(known.take(np.flatnonzero(known.record_user != user)))
+    return replace(left, worth_weight=catalog.worth_weight)
 
 
 def _unlinked(catalog: Catalog, user: int) -> Catalog:
