@@ -104,7 +104,7 @@ def test_a_near_id_is_still_found_among_many() -> None:
     [
         ({"diversity": 0.3}, (diversity, "word_rows")),
         ({"banned": ["room"]}, (options, "_mentions")),
-        ({"similar": True}, (answer.ranking, "evidence")),
+        ({"similar": True}, (answer.ranking, "count_reasons")),
         ({"polarity": "any", "n": 20, "pairs": None}, (answer.ranking, "explain")),
     ],
     ids=["diversity", "banned", "similar", "many"],
@@ -300,7 +300,7 @@ def test_scores_that_are_no_numbers_are_null(world: World, monkeypatch: pytest.M
 
     with world.client("toy") as client:
         monkeypatch.setattr(ServedModel, "sentiments", lambda self, numbers: [math.inf] * len(numbers))
-        monkeypatch.setattr(answer.ranking, "score_parts", lambda *_: {"user": np.full(len(_[3]), np.nan)})
+        monkeypatch.setattr(answer.ranking, "score_parts", lambda *_: {"user": np.full(len(_[2].row), np.nan)})
         text = ask(client, world).text
     reasons = json.loads(text, parse_constant=refuse)["results"][0]["reasons"]
     assert reasons
