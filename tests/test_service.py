@@ -119,6 +119,12 @@ def test_requests_with_mu_share_the_search_that_is_warm(world: World, monkeypatc
         assert made == []
 
 
+def test_a_query_is_a_text_or_a_list_of_texts(world: World, client: TestClient) -> None:
+    body = {"user": world.user, "item": world.item, "model": "toy", "grounded": False, "n": 5}
+    found = [client.post("/v1/explain", json={**body, "query": each}).json() for each in ("pool", ["pool"], [])]
+    assert found[0] == found[1] != found[2]
+
+
 def test_an_unknown_user_gets_reasons_without_a_user_part_and_is_told(world: World, client: TestClient) -> None:
     body = {"user": "nobody", "item": world.item, "model": "toy"}
     (result,) = checked(client.post("/v1/explain", json=body), messages.ExplainAnswer)["results"]
