@@ -143,7 +143,7 @@ def test_positive_keeps_what_is_neutral_and_negative_does_not() -> None:
     rows = {"user": list("abc"), "item": ["i"] * 3, "explanation": list("def"), "text": texts}
     model = wr.POP().fit(Triplets.from_frame(pl.DataFrame(rows)))
     shown = {
-        polarity: [each.text for each in model.explain("a", "i", polarity=polarity)]
+        polarity: [each.text for each in model.explain("a", "i", polarity=polarity, support=1)]
         for polarity in ("positive", "negative")
     }
     assert sorted(shown["positive"]) == ["great pool", "room 12"]
