@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -29,7 +30,7 @@ from whyrank.explain.reasons import reasons, table
 from whyrank.explain.result import explain
 from whyrank.index.form import Bonus, bonus_of
 from whyrank.models import POP, Model, base
-from whyrank.service.reason_documents import ReasonDocuments
+from whyrank.service.answer import reasons_of
 
 
 @pytest.fixture(scope="module")
@@ -85,15 +86,18 @@ import msgspec, whyrank as wr
 from whyrank.explain.reasons import table
 from whyrank.explain.result import explain
 from whyrank.explain.evidence import Evidence
-from whyrank.service import schemas
-from whyrank.service.reason_documents import ReasonDocuments
+from types import SimpleNamespace
+from whyrank.service.answer import reasons_of
+from whyrank.service.messages import ReasonOut
+from whyrank.service.answer import reasons_of
 model = wr.POP().fit(wr.Triplets.from_frame({"user": ["a", "b"], "item": ["x"] * 2, "explanation": ["slow"] * 2}))
 found = explain(model, [("a", "x")], n=1)
 assert model.explain("a", "x")[0].evidence.loudness == 6
 assert model.explain("a", "x")[0].as_dict()["evidence"]["loudness"] == 6
 assert table(found)["loudness"].to_list() == [6]
-(answer,) = ReasonDocuments(model.catalog_, None).lists(found)
-assert msgspec.json.decode(answer)[0]["evidence"]["loudness"] == 6
+served = SimpleNamespace(sentiments=lambda numbers: [None] * len(numbers))
+(answer,) = reasons_of(served, found)
+assert msgspec.json.decode(msgspec.json.encode(answer))[0]["evidence"]["loudness"] == 6
 assert "loudness" in SCHEMA
 """
 
@@ -111,8 +115,7 @@ def test_a_count_is_added_in_one_file_if_all_that_it_needs_is_known(tmp_path: Pa
     )
     file.write_text(text)
     environment = os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    schema = "str(schemas.EvidenceOut.model_json_schema())"
-    code = CHECK.replace("SCHEMA", schema)
+    code = CHECK.replace("SCHEMA", "str(msgspec.json.schema(ReasonOut))")
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -134,9 +137,8 @@ def test_documents_are_reasons_as_dictionaries(model: Model, options: Options) -
     users, items = model.catalog_.users.ids, model.catalog_.items.ids
     pairs = [(users[at], items[at]) for at in range(40)] + [("nobody", items[3]), (users[0], "nothing")]
     found = explain(model, pairs, options, 4, similar=True)
-    documents = ReasonDocuments(model.catalog_, np.full(len(model.catalog_.explanations), 0.5))
-    made = [msgspec.json.decode(each) for each in documents.lists(found)]
-    assert made == [msgspec.json.decode(each) for each in documents.lists(found)]  # from memory
+    served: Any = SimpleNamespace(sentiments=lambda numbers: [0.5] * len(numbers))
+    made = [msgspec.json.decode(msgspec.json.encode(each)) for each in reasons_of(served, found)]
     expected = [[each.as_dict() for each in listed] for listed in reasons(found)]
     for each in (each for listed in expected for each in listed):
         assert ("propensity" in each) == options.drawn
