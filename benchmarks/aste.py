@@ -19,9 +19,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whyrank.mining._opinions import GLUE, find_opinions
-from whyrank.mining._wordclasses import T_J, T_O
-from whyrank.mining.language import English
+from whyrank.mining.corpus import TO_LABELS
+from whyrank.mining.language import Language, language_of
+from whyrank.mining.mentions import Sentences, bits_of, find_mentions, program_of
+from whyrank.mining.parse import TAGS, load
+from whyrank.mining.said import marks_of
+from whyrank.mining.tokens import Tokens
 
 SIGNS = {1: "POS", -1: "NEG", 0: "NEU"}
 Span = tuple[int, int]  # first and last token
@@ -114,7 +117,7 @@ class Scores(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=Path, nargs="+")
-    language = English()
+    language = language_of("en")
     for file in parser.parse_args().files:
         sentences, annotated = read(file)
         found = opinions(language, sentences)
@@ -138,24 +141,37 @@ def read(file: Path) -> tuple[list[list[str]], list[list[Triplet]]]:
     return sentences, annotated
 
 
-def opinions(language: English, sentences: Sequence[Sequence[str]]) -> list[list[Triplet]]:
-    """What is found in each sentence, in places of its own tokens; phrases that were taken as one word are unfolded."""
-    ends = np.cumsum([0] + [len(sentence) for sentence in sentences])
-    tokens = language.code_tokens([token for sentence in sentences for token in sentence], ends)
-    rows, tags = find_opinions(tokens.bits, tokens.sense, tokens.ends)
-    rows = rows[~np.isin(tags[rows[:, 2]], (T_O, T_J))]  # the item itself is no aspect: it was great
-    found: list[list[Triplet]] = [[] for _ in sentences]
-    for _, a0, a1, o0, o1, sign, _ in rows.tolist():
-        adverb = tokens.texts[o0] if o0 < o1 else ""
-        polarity = SIGNS[language.polarity(tokens.texts[o1], adverb, sign, tokens.texts[a1])]
-        while a0 > 0 and tokens.bits[a0 - 1] & GLUE:
-            a0 -= 1
-        while o0 > 0 and tokens.bits[o0 - 1] & GLUE:
-            o0 -= 1
-        number = int(np.searchsorted(ends, a1, side="right")) - 1
-        start = int(ends[number])
-        found[number].append(Triplet((a0 - start, a1 - start), (o0 - start, o1 - start), polarity))
-    return found
+def opinions(language: Language, sentences: Sequence[Sequence[str]]) -> list[list[Triplet]]:
+    """What is found in each sentence, in places of its own tokens; the item itself is no aspect: it was great."""
+    words = [token for sentence in sentences for token in sentence]
+    ends = np.cumsum([0] + [len(sentence) for sentence in sentences]).astype(np.int32)
+    empty = np.zeros(len(words), np.int32)
+    parse = load().parse(Tokens(words, empty, empty, ends))
+    vocabulary = list(dict.fromkeys(word.lower() for word in words))
+    number = {word: place for place, word in enumerate(vocabulary)}
+    word = np.array([number[each.lower()] for each in words], np.int32)
+    capital = np.array([each[:1].isupper() for each in words], np.bool_)
+    reviews = np.arange(len(sentences) + 1, dtype=np.int64)  # each is a review of its own
+    given = Sentences(word, capital, parse.tags, TO_LABELS[parse.labels], parse.heads, ends, reviews)
+    spelled, tagged = bits_of(language, vocabulary, TAGS)
+    bits = spelled[given.word] | tagged[given.tag]
+    marks = marks_of(vocabulary)
+    found, _ = find_mentions(given, bits, program_of(language), language, vocabulary, marks)
+    triplets: list[list[Triplet]] = [[] for _ in sentences]
+    for k in np.flatnonzero((found.matter == 0) & (found.aspect >= 0)).tolist():
+        rule, head, said = language.rules[found.rule[k]], int(found.aspect[k]), int(found.property[k])
+        if rule.kind not in ("opinion", "comparison") or head == said:
+            continue
+        base = rule.sign or language.sign(vocabulary[given.word[said]])
+        excess = -1 if found.excess[k] else 1
+        sign = int(np.sign(base)) * (1 if found.strong[k] else int(found.turned[k]))
+        place = int(np.searchsorted(ends, said, side="right")) - 1
+        start = int(ends[place])
+        aspect = (int(found.first[k]) - start, head - start)
+        triplet = Triplet(aspect, (said - start, said - start), SIGNS[-abs(sign) if excess < 0 else sign])
+        if triplet not in triplets[place]:
+            triplets[place].append(triplet)
+    return triplets
 
 
 def score(found: Sequence[set[object]], annotated: Sequence[set[object]]) -> Scores:

@@ -80,9 +80,7 @@ def test_sentences(text: str) -> None:
     whole = parts[0] + ("" if parts[0].endswith("great.") else " ") + " ".join(parts[1:])
     tokens = tokenize(whole)
     bounds = zip(tokens.sentences[:-1], tokens.sentences[1:], strict=True)
-    assert ["".join(tokens.words[a:b]) for a, b in bounds] == [
-        "".join(part.split()) for part in parts
-    ]
+    assert ["".join(tokens.words[a:b]) for a, b in bounds] == ["".join(part.split()) for part in parts]
 
 
 def test_long_sentences_are_cut_at_their_joints() -> None:
@@ -96,10 +94,7 @@ def test_texts_are_chained() -> None:
     assert both.words == one.words + two.words
     assert both.sentences.tolist() == [0, 3, 4, 6]
     assert both.starts.tolist() == [*one.starts, *two.starts]
-    assert (
-        chain([]).sentences.tolist()
-        == Tokens([], one.starts, one.ends, both.sentences[:1]).sentences.tolist()
-    )
+    assert chain([]).sentences.tolist() == Tokens([], one.starts, one.ends, both.sentences[:1]).sentences.tolist()
 
 
 # -- parses ------------------------------------------------------------------------------------

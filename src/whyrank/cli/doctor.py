@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from whyrank.data.triplets import Triplets
 
 CORE = ("numpy", "numba", "polars", "rich", "safetensors", "threadpoolctl", "typer")
-EXTRAS = ("textblob", "vaderSentiment", "torch", "transformers", "matplotlib", "optuna", "ray")
+EXTRAS = ("vaderSentiment", "wordllama", "torch", "transformers", "matplotlib", "optuna", "ray")
 SERVE = ("starlette", "uvicorn", "uvloop", "httptools", "msgspec", "prometheus-client", "sqlalchemy")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS")
 EPOCHS = 50
@@ -128,7 +128,7 @@ def _compile_all() -> float:
             loaded.explain_many(pairs)
             if loaded.ranks_items:
                 loaded.recommend(user)
-    if _version("textblob") and _version("vaderSentiment"):
+    if _version("wordllama") and _version("vaderSentiment"):
         mine(simulate_reviews("small", users=60, items=20, records=500, seed=0))
     return time.perf_counter() - begin
 

@@ -74,6 +74,13 @@ def mine_command(
     pool: Annotated[
         Path | None, typer.Option(help="Add to this mined folder; its explanations keep their ids.")
     ] = None,
+    words: Annotated[
+        list[Path] | None,
+        typer.Option(help="A folder of word lists and rules that are added to the language's. May be repeated."),
+    ] = None,
+    matcher: Annotated[
+        Path | None, typer.Option(help="A file of what was learned from annotated reviews, instead of whyrank's own.")
+    ] = None,
     rules: Annotated[bool, typer.Option("--rules", help="Show what each rule dropped, with examples.")] = False,
     review: Annotated[
         Path | None,
@@ -98,6 +105,8 @@ def mine_command(
 
     check_place(output, MARKER)
     chosen = parse_rules(settings, MiningRules)
+    chosen |= {"words": tuple(map(str, words))} if words else {}
+    chosen |= {"matcher": str(matcher)} if matcher else {}
     with sole_writer(output), told_if_interrupted(lambda: "nothing was written"), progress(json) as bar:
         tell = stages_on(bar)
         if ray is not None:
@@ -197,12 +206,11 @@ def _show(mined: Mined, output: Path, rules: bool) -> None:
     console().print(FittingTable(headers, rows, title=title, wrap=["text"], drop=["aspect", "sentiment"]))
     if mined.coverage:
         covered = mined.coverage
-        shares = {name: f"{covered[name]:.0%}" for name in ("reviews", "users", "items_with_3", "judgements")}
+        shares = {name: f"{covered[name]:.0%}" for name in ("reviews", "users", "items_with_3")}
         note(
             f"statements in {shares['reviews']} of the reviews, by {shares['users']} of the users; "
             f"three or more for {shares['items_with_3']} of the items"
         )
-        note(f"{shares['judgements']} of all opinions judge the item as a whole and are kept apart")
         if covered["reviews"] < THIN:
             note("few reviews hold a statement: add reviews, or lower the threshold with --set min_count=2")
     rejected = ", ".join(f"{count:,} {cause}" for cause, count in mined.rejected.items() if count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from whyrank.compile import kernel
+from whyrank.compile import inner, kernel
 
 RUN = 5  # words
 SKETCH = 8  # smallest hashes that stand for a text
@@ -41,28 +41,51 @@ def word_hashes(text: NDArray[np.uint8], ends: NDArray[np.int64]) -> tuple[Hashe
     return words[:count].copy(), starts
 
 
+@inner
+def run_hash(words: Hashes, first: int) -> np.uint64:
+    """Hash a run of five words."""
+    h = FNV_START
+    for place in range(first, first + RUN):
+        h = (h ^ words[place]) * MIX
+        h ^= h >> np.uint64(29)
+    return h
+
+
 @kernel
+def hash_runs(words: Hashes, runs: Hashes) -> None:
+    """Hash all runs of five words of one text."""
+    for first in range(len(runs)):
+        runs[first] = run_hash(words, first)
+
+
 def run_hashes(words: Hashes) -> Hashes:
     """Return the sorted distinct hashes of all runs of five words of one text."""
     runs = np.empty(max(len(words) - RUN + 1, 0), np.uint64)
-    for first in range(len(runs)):
-        h = FNV_START
-        for place in range(first, first + RUN):
-            h = (h ^ words[place]) * MIX
-            h ^= h >> np.uint64(29)
-        runs[first] = h
+    hash_runs(words, runs)
     return np.unique(runs)
 
 
-@kernel
 def sketches(words: Hashes, starts: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return the smallest hashes of runs of each text, in a row of `SKETCH`; NONE where there are fewer."""
     found = np.full((len(starts) - 1, SKETCH), NONE, np.uint64)
-    for row in range(len(starts) - 1):
-        runs = run_hashes(words[starts[row] : starts[row + 1]])
-        least = min(len(runs), SKETCH)
-        found[row, :least] = runs[:least]
+    keep_smallest(words, starts, found)
     return found
+
+
+@kernel
+def keep_smallest(words: Hashes, starts: NDArray[np.int64], found: NDArray[np.uint64]) -> None:
+    """Keep the smallest distinct hashes of runs of each text, in order."""
+    for row in range(len(starts) - 1):
+        for first in range(starts[row], starts[row + 1] - RUN + 1):
+            h = run_hash(words, first)
+            place = SKETCH
+            while place > 0 and found[row, place - 1] > h:
+                place -= 1
+            if place == SKETCH or (place > 0 and found[row, place - 1] == h):
+                continue
+            for later in range(SKETCH - 1, place, -1):
+                found[row, later] = found[row, later - 1]
+            found[row, place] = h
 
 
 @kernel

@@ -48,17 +48,23 @@ def apply_first_layer(
 def gather_windows(x: Floats, sentences: Ints, first: int, reach: int, out: Floats) -> None:
     """Write each word's neighbours side by side, zeros beyond its sentence."""
     width = x.shape[1]
-    s = np.searchsorted(sentences, first, side="right") - 1
+    s = 0
+    last = len(sentences) - 1
+    while s + 1 < last:  # the sentence of the first row
+        middle = (s + last) // 2
+        if sentences[middle] <= first:
+            s = middle
+        else:
+            last = middle
     for row in range(len(out)):
         i = first + row
         while i >= sentences[s + 1]:
             s += 1
         for k in range(2 * reach + 1):
             j = i + k - reach
-            if sentences[s] <= j < sentences[s + 1]:
-                out[row, k * width : (k + 1) * width] = x[j]
-            else:
-                out[row, k * width : (k + 1) * width] = 0
+            inside = sentences[s] <= j < sentences[s + 1]
+            for column in range(width):
+                out[row, k * width + column] = x[j, column] if inside else 0.0
 
 
 @kernel
@@ -139,9 +145,7 @@ def choose_heads(
 
 
 @inner
-def score_arcs(
-    roles: NDArray[np.int16], root: NDArray[np.int8], distance: Ints, scores: NDArray[np.int32]
-) -> None:
+def score_arcs(roles: NDArray[np.int16], root: NDArray[np.int8], distance: Ints, scores: NDArray[np.int32]) -> None:
     """Score every word as the head of every other one; a word as its own head is a root."""
     width, n, far = root.shape[1], len(roles), len(distance) // 2 - 1
     for i in range(n):

@@ -60,15 +60,26 @@ def copy_groups(
 def _candidates(words: NDArray[np.int32], sketches: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Find pairs of texts that share hashes of their sketches, each pair once, as rows of two."""
     long = np.flatnonzero(words >= LEAST)
-    table = pl.DataFrame({"row": np.repeat(long, kernel.SKETCH), "hash": sketches[long].ravel()})
-    table = table.filter(pl.col("hash") != int(kernel.NONE)).filter(pl.len().over("hash") > 1).sort("hash", "row")
+    key = words[long].astype(np.uint64)  # of a text's own: the order of the rows decides nothing
+    for column in sketches[long].T:
+        key = (key ^ column) * kernel.MIX
+    every = {
+        "row": np.repeat(long, kernel.SKETCH),
+        "key": np.repeat(key, kernel.SKETCH),
+        "hash": sketches[long].ravel(),
+    }
+    table = pl.DataFrame(every).filter(pl.col("hash") != int(kernel.NONE)).filter(pl.len().over("hash") > 1)
+    table = table.sort("hash", "key", "row").drop("key")
     numbered = table.with_columns(place=pl.int_range(pl.len()).over("hash"), size=pl.len().over("hash"))
     few = numbered.filter(pl.col("size") <= CROWD)
     pairs = few.join(few, on="hash", suffix="_other").filter(pl.col("row") < pl.col("row_other"))
     shared = pairs.group_by("row", "row_other").len().filter(pl.col("len") >= NEEDED).select("row", "row_other")
     many = numbered.filter(pl.col("size") > CROWD)
     ahead = many.with_columns(row_other=pl.col("row").shift(-1).over("hash")).drop_nulls("row_other")
-    both = pl.concat([shared, ahead.select("row", "row_other")]).unique().sort("row", "row_other")
+    ahead = ahead.select(
+        pl.min_horizontal("row", "row_other"), pl.max_horizontal("row", "row_other").alias("row_other")
+    )
+    both = pl.concat([shared, ahead]).unique().sort("row", "row_other")
     return both.to_numpy().astype(np.int64).reshape(-1, 2)
 
 

@@ -30,10 +30,7 @@ def rows_of(word: str) -> tuple[int, ...]:
     plain = REPEATED.sub(r"\1\1", DIGIT.sub("0", word.lower().replace("’", "'")))
     parts = (plain, plain, plain[-3:], plain[-2:], plain[:4], shape_of(word))
     hashes = [crc32((kind + part).encode()) for kind, part in zip(KINDS, parts, strict=True)]
-    return tuple(
-        first + number % size
-        for first, number, size in zip(FIRST_ROWS[:-1], hashes, TABLES, strict=True)
-    )
+    return tuple(first + number % size for first, number, size in zip(FIRST_ROWS[:-1], hashes, TABLES, strict=True))
 
 
 def shape_of(word: str) -> str:
@@ -42,7 +39,5 @@ def shape_of(word: str) -> str:
     >>> [shape_of(word) for word in ("Great", "wi-fi", "U.S.", "10:30")]
     ['Xxx', 'xx-xx', 'X.X.', '00:00']
     """
-    kinds = [
-        "X" if c.isupper() else "x" if c.isalpha() else "0" if c.isdigit() else c for c in word
-    ]
+    kinds = ["X" if c.isupper() else "x" if c.isalpha() else "0" if c.isdigit() else c for c in word]
     return REPEATED.sub(r"\1\1", "".join(kinds))[:10]

@@ -16,7 +16,8 @@ from whyrank.data.parquet import read_parquet
 from whyrank.data.tables import UNREADABLE, inside
 from whyrank.data.triplets import Triplets
 from whyrank.errors import DataError
-from whyrank.mining.pool import Pool
+from whyrank.mining.learned import LearnedWords
+from whyrank.mining.pool import COUNTED, Pool
 from whyrank.mining.report import MiningReport
 from whyrank.mining.reviews import Reading
 from whyrank.mining.rules import MiningRules
@@ -27,6 +28,7 @@ OF_WORDINGS = {"explanation": pl.String(), "text": pl.String(), "normalized": pl
 OF_EXPLANATIONS = {name: pl.String() for name in ("id", "text", "aspect", "sense", "opposite")} | {
     "polarity": pl.Int8()
 }
+LEARNED = "learned.json"
 KEYS = "reviews.parquet"  # which reviews were read, so that none counts twice
 
 
@@ -37,7 +39,9 @@ def is_mined(folder: Path) -> bool:
     return all(isinstance(account.get(name), kind) for name, kind in kinds.items())
 
 
-MARKER = Marker("mining.json", r"mining\.json|(triplets|wordings|explanations|reviews)\.parquet", is_mined)
+MARKER = Marker(
+    "mining.json", r"mining\.json|learned\.json|(triplets|wordings|explanations|reviews)\.parquet", is_mined
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,6 +63,7 @@ class Mined:
     coverage: dict[str, float] = field(default_factory=dict)  # shares of reviews, users and items
     titles: dict[str, str] = field(default_factory=dict)  # names of items, as they were given
     keys: pl.Series = field(default_factory=lambda: _no_keys())  # of the reviews behind statements
+    learned: LearnedWords | None = None  # of the reviews' words
 
     @classmethod
     def of(
@@ -99,7 +104,7 @@ class Mined:
         texts = self.explanations.select(pl.col("id").alias("explanation"), "text", *own)
         table = self.pool.triplets.join(texts, on="explanation", how="left", maintain_order="left")
         known = [name for name in ("rating", "time") if table[name].null_count() < table.height]
-        return table.select("user", "item", "explanation", "text", *own, *known, "sentence", "source")
+        return table.select("user", "item", "explanation", "text", *own, *known, "sentence", "source", *COUNTED)
 
     def rule_report(self) -> list[dict[str, object]]:
         """What each rule dropped, in the order of the rules: rule, drops, sentences, wordings, examples."""
@@ -131,6 +136,9 @@ class Mined:
             for name, table in tables.items():
                 table.write_parquet(aside / name)
                 hashes[name] = sha256((aside / name).read_bytes()).hexdigest()
+            if self.learned is not None:
+                (aside / LEARNED).write_text(json.dumps(self.learned.as_dict()), encoding="utf-8")
+                hashes[LEARNED] = sha256((aside / LEARNED).read_bytes()).hexdigest()
             account = self.summary() | {"titles": self.titles, "sha256": hashes}
             (aside / MARKER.file).write_text(json.dumps(account, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         return Path(folder)
@@ -157,6 +165,7 @@ class Mined:
             facts = [account[name] for name in ("reviews", "rejected", "problems", "seconds")]
             facts += [account.get("coverage", {}), dict(account.get("titles", {}))]
             facts.append(_read_table(inside(folder, KEYS), account["sha256"][KEYS])["key"].cast(pl.UInt64))
+            facts.append(_read_learned(folder, account["sha256"].get(LEARNED)))
         except (*UNREADABLE, LookupError, ValueError, TypeError, RecursionError) as error:
             raise DataError(
                 f"not a mining folder: {error}", path=folder, expected="the folder of whyrank mine -o"
@@ -175,6 +184,16 @@ def _read_table(file: Path, digest: str) -> pl.DataFrame:
     return read_parquet(file)
 
 
+def _read_learned(folder: Path, digest: str | None) -> LearnedWords | None:
+    """What a pool has learned, as it was written."""
+    if digest is None:
+        return None
+    text = inside(folder, LEARNED).read_bytes()
+    if sha256(text).hexdigest() != digest:
+        raise DataError("changed since it was written", path=folder / LEARNED, expected="a fresh mining folder")
+    return LearnedWords.of(json.loads(text))
+
+
 def _with_columns(table: pl.DataFrame, needed: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """The table, if it has these columns."""
     for name, kind in needed.items():
@@ -187,4 +206,5 @@ def _whole(triplets: pl.DataFrame) -> pl.DataFrame:
     """Triplets with columns rating and time, even where they are unknown."""
     missing = {"rating": pl.Float32, "time": pl.Int64}
     empty = [pl.lit(None, kind).alias(name) for name, kind in missing.items() if name not in triplets.columns]
-    return triplets.with_columns(empty).select("user", "item", "explanation", "rating", "time", "sentence", "source")
+    columns = ("user", "item", "explanation", "rating", "time", "sentence", "source", *COUNTED)
+    return triplets.with_columns(empty).select(columns)

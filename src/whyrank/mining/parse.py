@@ -83,7 +83,8 @@ class Layer(NamedTuple):
     @property
     def reach(self) -> int:
         """Return how many words on each side it sees."""
-        return self.matrix.shape[0] // self.matrix.shape[1] // 2
+        rows, columns = self.matrix.shape
+        return int(rows // columns // 2)
 
     def apply(self, x: NDArray[np.float32], sentences: NDArray[np.int32]) -> NDArray[np.float32]:
         """Add to each word what its neighbours say."""
@@ -143,9 +144,7 @@ class Parser(NamedTuple):
             k.add_pairs(roles, heads, self.root, pairs)
             return Parse(heads, self.label.choose(pairs), self.tag.choose(x))
 
-    def parse_texts(
-        self, texts: Iterable[str], threads: int | None = None
-    ) -> Iterator[tuple[Tokens, Parse]]:
+    def parse_texts(self, texts: Iterable[str], threads: int | None = None) -> Iterator[tuple[Tokens, Parse]]:
         """Parse many texts with so many threads, or as many as there are cores."""
         threads = threads or os.cpu_count() or 1
         pool = shared_thread_pool(threads)
@@ -163,9 +162,7 @@ class Parser(NamedTuple):
         parts, first = [], 0
         for tokens in every:
             own = slice(first, first + len(tokens.words))
-            parts.append(
-                (tokens, Parse(parse.heads[own] - first, parse.labels[own], parse.tags[own]))
-            )
+            parts.append((tokens, Parse(parse.heads[own] - first, parse.labels[own], parse.tags[own])))
             first = own.stop
         return parts
 
@@ -189,12 +186,9 @@ class Parser(NamedTuple):
 def load(path: Path = WEIGHTS) -> Parser:
     """Read the parser; it stays in memory."""
     with np.load(path, allow_pickle=False) as arrays:
-        layers = [
-            Layer(arrays[f"layer{i}"].astype(np.float32), arrays[f"norm{i}"]) for i in range(3)
-        ]
+        layers = [Layer(arrays[f"layer{i}"].astype(np.float32), arrays[f"norm{i}"]) for i in range(3)]
         tag, roles, label = (
-            LinearChoice(arrays[name].astype(np.float32), arrays[f"{name}_bias"])
-            for name in ("tag", "roles", "label")
+            LinearChoice(arrays[name].astype(np.float32), arrays[f"{name}_bias"]) for name in ("tag", "roles", "label")
         )
         root, distance = arrays["root"], arrays["distance"]
         return Parser(arrays["table"], tuple(layers), tag, roles, root, distance, label)

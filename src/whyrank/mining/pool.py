@@ -7,24 +7,32 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+COUNTED = ("said", "rule", "chance", "worth", "copy_group")  # of a triplet: the clause, what found it, how sure it is
+
 
 class Pool(NamedTuple):
     """Tables that belong together."""
 
-    triplets: pl.DataFrame  # user, item, explanation, rating, time, sentence; each triplet once
+    triplets: pl.DataFrame  # user, item, explanation, rating, time, sentence, source, COUNTED; each triplet once
     wordings: pl.DataFrame  # explanation, count, text, normalized; explanation is null for wordings rejected by hand
     explanations: pl.DataFrame  # id, text, aspect, and after `described` the rest
 
 
 def unique_triplets(mentions: pl.DataFrame) -> pl.DataFrame:
     """Each triplet once, in the order of its ids, with its first sentence; a record has one rating and one time."""
-    order = mentions.sort("user", "item", "explanation", "time", "sentence", nulls_last=True)
+    counted = [name for name in COUNTED if name in mentions.columns]
+    keys = {"user": False, "item": False, "explanation": False, "chance": True, "sentence": False}  # descending or not
+    keys |= {"said": False, "copy_group": False}
+    known = [name for name in keys if name in mentions.columns]
+    order = mentions.sort(known, descending=[keys[name] for name in known], nulls_last=True)
     pair = ("user", "item")
     opinions = order.select(*pair, "rating", "time").unique()
     per_record = opinions.group_by(pair).agg(rating=pl.col("rating").mean(), time=pl.col("time").max())
     triplets = order.unique((*pair, "explanation"), keep="first", maintain_order=True).drop("rating", "time")
     joined = triplets.join(per_record, on=pair, how="left", maintain_order="left")
-    return joined.select("user", "item", "explanation", pl.col("rating").cast(pl.Float32), "time", "sentence", "source")
+    return joined.select(
+        *("user", "item", "explanation"), pl.col("rating").cast(pl.Float32), "time", "sentence", "source", *counted
+    )
 
 
 def merged(pool: Pool, into: dict[str, str]) -> Pool:

@@ -1,93 +1,107 @@
-"""Quotes: the best short sentence behind a triplet, without names, addresses or words that should not be shown."""
+"""Quotes: which clause tells a statement best, in words that can be shown."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.data.columns import from_lines
 from whyrank.data.private import is_private
-from whyrank.mining._tokens import gather_lines
-from whyrank.mining.nouns import StatementEnglish
+from whyrank.mining.counting import Cut
+from whyrank.mining.language import Language
+from whyrank.mining.lexicon import Lexicon
+from whyrank.mining.mentions import NSUBJ, NSUBJPASS, ROOT, Sentences, _bit
+from whyrank.mining.parse import TAGS
+from whyrank.mining.patterns import Bits
 
-SHORT, GOOD, LONG = 15, 90, 200  # characters of a quote: the least, the best, the most
-MARKUP = r"(?i)\[/?(?:b|i|u|h\d|strike|spoiler|quote|list|olist|url|\*)(?:=[^\]]*)?\]"  # [b]very[/b]
-WORD = r"[\p{L}]+"
-TOKEN = r"[\p{L}]+(?:['’]t\b)?"  # wasn't is one word
-NAME = r"\p{Lu}[\p{L}'’]*"  # a word with a capital, wherever it stands
+SHORTEST, LONGEST = 12, 110  # characters
+GOOD = 90
+ONCE = 0.985  # weight of a word that hardly anybody else uses: a name, a slip
+MARKUP = r"(?i)\[/?(?:b|i|u|h\d|strike|spoiler|quote|list|olist|url|\*)(?:=[^\]]*)?\]"
+LEADING = (
+    r"^(?:(?i:and|but|or|so|also|plus|then|because|as|although|though|which|that"
+    r"|with|while|for example|overall)\b[\s,]*|[\s,.;:!?*()'\"-]+)+"
+)
+HANGING = frozenset(
+    [
+        "they",
+        "them",
+        "he",
+        "she",
+        "his",
+        "her",
+        "their",
+        "this",
+        "that",
+        "these",
+        "those",
+        "which",
+        "who",
+        "him",
+        "there",
+    ]
+)
+PUNCTUATION = " ,.;:!?*-–—('\""
 
 
-def pick(mentions: pl.DataFrame) -> pl.DataFrame:
-    """One mention for each user, item and statement: a sentence of good length that does not also say the opposite."""
-    mentions = mentions.select("review", "user", "item", "id", "polarity", "spoken", "start", "length", "mixed", "copy")
-    odd = (pl.col("length") < SHORT) | (pl.col("length") > LONG)
-    ranked = mentions.with_columns(distance=(pl.col("length") - GOOD).abs() + 1000 * odd + 500 * pl.col("mixed"))
-    order = ranked.sort("user", "item", "id", "distance", "length", "copy", "start")
-    return order.unique(("user", "item", "id"), keep="first", maintain_order=True).drop("distance")
+def written(spans: pl.DataFrame, texts: pl.Series) -> pl.Series:
+    """Return clauses as they were written, without what leads to them: spans have review, start, end (characters)."""
+    whole = spans.select(text=texts.gather(spans["review"]), start="start", size=pl.col("end") - pl.col("start"))
+    cut = whole.select(pl.col("text").str.slice(pl.col("start"), pl.col("size"))).to_series()
+    tidy = cut.str.replace_all(MARKUP, "").str.replace_all(r"\s+", " ").str.replace(LEADING, "")
+    return tidy.str.strip_chars(PUNCTUATION)
 
 
-def read_quotes(
-    text: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    lengths: NDArray[np.int32],
-    language: StatementEnglish,
-    vulgar: bool,
-    names: frozenset[str] = frozenset(),
-    praise: pl.Series | None = None,
-) -> pl.Series:
-    """The sentences at the given places as quotes; null where one should not be shown.
-
-    `praise` has the opinion of those sentences that stand behind praise: they must not also complain about anything or
-    take it back, whatever the opinion itself may sound like (creepy, of a game's atmosphere).
-    `names` are words in lower case that people mostly write with a capital: whoever does not still names somebody.
-    """
-    sentences = from_lines(gather_lines(text, starts, lengths))
-    tidy = sentences.str.replace_all(MARKUP, "").str.replace_all(r"\s+", " ").str.strip_chars(" -*\"'.,;:)(")
-    good = (tidy.str.len_chars() >= SHORT) & (tidy.str.len_chars() <= LONG) & ~is_private(tidy)
+def presentable(texts: pl.Series, language: Language, *, vulgar: bool) -> pl.Series:
+    """Tell which texts can be shown: of a good length, nothing private, no vulgar words, whole brackets and marks."""
+    length = texts.str.len_chars()
+    good = length.is_between(SHORTEST, LONGEST) & ~is_private(texts)
     if not vulgar:
-        words = "|".join(sorted(language.vulgar))
-        good &= ~tidy.str.contains(rf"(?i)\b(?:{words})\b")
-    good &= ~tidy.str.contains("\ufffd", literal=True)
-    good &= ~_names(tidy.filter(good), language, good)
-    good &= ~_hold(tidy.filter(good), names, good)
-    if praise is not None:
-        praising = good & praise.is_not_null()
-        good &= ~_complaints(tidy.filter(praising), praise.filter(praising), language, praising)
-    first = tidy.str.slice(0, 1).str.to_uppercase() + tidy.str.slice(1)
-    return pl.select(pl.when(good).then(first)).to_series().alias("sentence")
+        words = "|".join(sorted(language.has("moderation")))
+        good &= ~texts.str.contains(rf"(?i)\b(?:{words})\b")
+    odd = texts.str.contains(r"[\[\]{}()<>_=\x22\x{fffd}*#]|\.\.|--|[!?].")
+    capitals = texts.str.count_matches(r"\p{Lu}\p{Lu}+") > 2
+    return good & ~odd & ~capitals & ~texts.str.contains(r"\?$")
 
 
-def _hold(candidates: pl.Series, names: frozenset[str], among: pl.Series) -> pl.Series:
-    """Which sentences hold one of the names, in whatever case."""
-    found = candidates.str.to_lowercase().str.extract_all(WORD).to_frame("word").with_row_index("at").explode("word")
-    named = found.filter(pl.col("word").is_in(sorted(names)))["at"].unique().to_numpy()
-    return _marked(named, among)
+def quality(
+    clauses: Cut, given: Sentences, bits: Bits, lexicon: Lexicon, aspects: NDArray[np.int32]
+) -> NDArray[np.float32]:
+    """Return how well clauses can stand alone, in log-odds: praise, one thing, a sentence, plain words, no story.
+
+    Args:
+        clauses: The clauses.
+        given: The parse.
+        bits: The classes of its words.
+        lexicon: What was learned about words.
+        aspects: How many aspects are mentioned in each clause.
+    """
+    first, last = clauses.first, clauses.last
+
+    def count(mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+        sums = np.concatenate([[0], np.cumsum(mask)])
+        return np.asarray(sums[last] - sums[first], np.float32)
+
+    rare = count((lexicon.weight[given.word] > ONCE) & ((bits & _bit("num")) == 0))
+    named = count(lexicon.names[given.word] & given.capital)
+    mine = count((bits & _bit("first")) != 0)
+    verb = count((bits & _bit("verb")) != 0)
+    subject = count((given.label == NSUBJ) | (given.label == NSUBJPASS))
+    root = count(given.label == ROOT)
+    begins = given.tag[first] == TAGS.index("VB")
+    excess = count((bits & _bit("too")) != 0)
+    num = count((bits & _bit("num")) != 0)
+    size = (last - first).astype(np.float32)
+    found = 1.2 * np.clip(clauses.sign, -1, 1)
+    found -= 1.0 * rare + 1.5 * named + 0.7 * mine + 1.0 * clauses.negated + 2.0 * clauses.unreal
+    found -= 0.8 * np.maximum(aspects - 1, 0) + 2.0 * begins + 1.0 * (excess > 0)
+    found += 0.5 * ((verb > 0) & (subject > 0)) - 0.6 * ((verb > 0) & (subject == 0)) + 0.3 * (root > 0)
+    found += 0.3 * (num > 0) - 0.08 * np.maximum(size - 12, 0) - 0.5 * np.maximum(4 - size, 0)
+    return found.astype(np.float32)
 
 
-def _complaints(candidates: pl.Series, opinions: pl.Series, language: StatementEnglish, among: pl.Series) -> pl.Series:
-    """Which sentences hold a word that spoils praise and is not the opinion itself, or ask something."""
-    plain = candidates.str.to_lowercase().str.replace_all("’", "'", literal=True)
-    own = opinions.str.to_lowercase().str.extract_all(TOKEN)
-    words = plain.str.extract_all(TOKEN).list.set_difference(own)
-    found = words.to_frame("word").with_row_index("at").explode("word").drop_nulls()
-    spoiling = [word for word in found["word"].unique().to_list() if language.spoils_praise(word)]
-    asking = candidates.str.contains("?", literal=True).arg_true()
-    spoiled = found.filter(pl.col("word").is_in(spoiling))["at"]
-    return _marked(pl.concat([spoiled, asking]).unique().to_numpy(), among)
-
-
-def _names(candidates: pl.Series, language: StatementEnglish, among: pl.Series) -> pl.Series:
-    """Which sentences hold a word with a capital that is not a plain word of the language."""
-    found = candidates.str.extract_all(NAME).to_frame("word").with_row_index("at").explode("word").drop_nulls()
-    found = found.with_columns(pl.col("word").str.to_lowercase().str.strip_chars("'’"))
-    plain = [word for word in found["word"].unique().to_list() if language.is_plain(word.split("'")[0])]
-    named = found.filter(~pl.col("word").is_in(plain))["at"].unique().to_numpy()
-    return _marked(named, among)
-
-
-def _marked(found: NDArray[np.uint32], among: pl.Series) -> pl.Series:
-    """A mark for those of the chosen ones that were found."""
-    mask = np.zeros(len(among), np.bool_)
-    mask[np.flatnonzero(among.to_numpy())[found]] = True
-    return pl.Series(mask)
+def hangs(texts: Iterable[str]) -> NDArray[np.bool_]:
+    """Tell which texts begin with a word that stands for something said before."""
+    return np.array([text.split(" ", 1)[0].lower() in HANGING for text in texts], np.bool_)

@@ -10,15 +10,6 @@ SHOWN = 5  # examples per rule
 MEANING = {
     "vulgar": "opinions with vulgar words",
     "titles": "opinions about a part of the item's own name",
-    "judgements": "overall judgements of the item",
-    "whole": "opinions about the item in words that nobody uses with its name",
-    "idioms": "opinions about what is never spoken of by itself",
-    "odd": "opinions that hardly ever go with their aspect",
-    "own_names": "names that one item has",
-    "place_names": "names of places and things, written with capitals",
-    "sorts": "words that say which sort of a thing is meant",
-    "absences": "absences of what is hardly ever there",
-    "rare": "opinions that too few people share",
     "review": "explanations rejected by hand",
 }
 

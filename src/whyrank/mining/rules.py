@@ -21,12 +21,12 @@ class MiningRules:
     review_titles: bool = True  # the title of a review is read, too
     english: float = 0.03  # least share of frequent English words in a review of unknown ones; 0 reads every language
     english_words: int = 20  # reviews with fewer words and marks are not judged
-    names: float | None = 0.8  # a noun written with a capital at least so often is a name; None keeps names
-    judgements: bool = False  # keep overall judgements of the item, such as "great hotel"
     vulgar: bool = False  # keep vulgar words, in statements and in quotes
     min_count: int | None = None  # least number of records that hold a statement
     min_users: int = 2  # what one person says again and again is no shared statement
     min_items: int | None = None
+    words: tuple[str, ...] = ()  # folders whose lists and rules are added to those of the language
+    matcher: str | None = None  # a file of what was learned from annotated reviews, instead of the one that ships
 
     def __post_init__(self) -> None:
         for name, (accepts, expected) in CHECKS.items():
@@ -41,6 +41,8 @@ class MiningRules:
             if name not in known:
                 raise ParameterError(f"there is no mining rule {name!r}; there are: {', '.join(sorted(known))}")
         values: dict[str, Any] = dict(settings)
+        if isinstance(values.get("words"), list):  # as JSON has it
+            values["words"] = tuple(values["words"])
         return replace(self, **values)
 
     def as_dict(self) -> dict[str, object]:
@@ -71,10 +73,13 @@ CHECKS: dict[str, Check] = {
     "review_titles": FLAG,
     "english": _number(0, 1),
     "english_words": _whole(1),
-    "names": _number(0, 1, none=True),
-    "judgements": FLAG,
     "vulgar": FLAG,
     "min_count": _optional(_whole(1)),
     "min_users": _whole(1),
     "min_items": _optional(_whole(1)),
+    "words": (
+        (lambda v: isinstance(v, tuple | list) and all(isinstance(each, str) for each in v)),
+        "a tuple of folders",
+    ),
+    "matcher": ((lambda v: v is None or isinstance(v, str)), "a file or None"),
 }

@@ -65,9 +65,7 @@ def tokenize(text: str) -> Tokens:
     split_contractions(parts)
     edges = np.cumsum(np.fromiter(map(len, parts), np.int32, len(parts)), dtype=np.int32)
     words, gaps = parts[1::2], parts[0::2]
-    return Tokens(
-        words, edges[0:-1:2], edges[1::2], np.array(find_sentences(words, gaps), np.int32)
-    )
+    return Tokens(words, edges[0:-1:2], edges[1::2], np.array(find_sentences(words, gaps), np.int32))
 
 
 def chain(texts: Iterable[Tokens]) -> Tokens:
@@ -75,9 +73,7 @@ def chain(texts: Iterable[Tokens]) -> Tokens:
     every = list(texts)
     words = [word for tokens in every for word in tokens.words]
     firsts = np.cumsum([0, *(len(tokens.words) for tokens in every)])
-    sentences = [
-        tokens.sentences[:-1] + first for tokens, first in zip(every, firsts[:-1], strict=True)
-    ]
+    sentences = [tokens.sentences[:-1] + first for tokens, first in zip(every, firsts[:-1], strict=True)]
     empty = np.zeros(0, np.int32)
     return Tokens(
         words,
@@ -106,11 +102,7 @@ def find_sentences(words: list[str], gaps: list[str]) -> list[int]:
         if gaps[i] not in ("", " ") and "\n" in gaps[i]:
             starts.add(i)
             last = max(last, i)
-        if (
-            (word[-1] == "." or not word[0].isalnum())
-            and i >= last
-            and is_end(words, gaps, i, last)
-        ):
+        if (word[-1] == "." or not word[0].isalnum()) and i >= last and is_end(words, gaps, i, last):
             after = skip_closers(words, gaps, i + 1)
             if not continues(words, gaps, i, after):
                 starts.add(after)
@@ -134,9 +126,7 @@ def is_end(words: list[str], gaps: list[str], i: int, first: int) -> bool:
             return after[:1].isupper()
         if i == first + 1 and before.isdigit():  # 1. the first of a list
             return False
-        return (
-            bool(gaps[i + 1]) or not after[:1].isalnum() or (len(before) > 1 and after[0].isalpha())
-        )
+        return bool(gaps[i + 1]) or not after[:1].isalnum() or (len(before) > 1 and after[0].isalpha())
     if word[-1] == ".":
         return word.lower() in ("a.m.", "p.m.") and after[:1].isupper()
     return len(word) > 1 and EMOTICONS.fullmatch(word) is not None
@@ -147,10 +137,7 @@ def skip_closers(words: list[str], gaps: list[str], i: int) -> int:
     while i < len(words):
         word = words[i]
         closes = word in CLOSERS and not gaps[i]
-        if (
-            not (closes or word[0] in "!?." or (len(word) > 1 and EMOTICONS.fullmatch(word)))
-            or "\n" in gaps[i]
-        ):
+        if not (closes or word[0] in "!?." or (len(word) > 1 and EMOTICONS.fullmatch(word))) or "\n" in gaps[i]:
             break
         i += 1
     return i
@@ -161,9 +148,7 @@ def continues(words: list[str], gaps: list[str], end: int, after: int) -> bool:
     if after == len(words):
         return True
     word = words[after]
-    return word in CONTINUERS or (
-        word[0].islower() and words[after - 1] in CLOSERS and "\n" not in gaps[after]
-    )
+    return word in CONTINUERS or (word[0].islower() and words[after - 1] in CLOSERS and "\n" not in gaps[after])
 
 
 def cut_long(words: Sequence[str], starts: list[int]) -> list[int]:
@@ -171,9 +156,7 @@ def cut_long(words: Sequence[str], starts: list[int]) -> list[int]:
     bounds = [starts[0]]
     for end in starts[1:]:
         while end - bounds[-1] > LONGEST_SENTENCE:
-            bounds.append(
-                find_joint(words, bounds[-1] + LONGEST_SENTENCE // 2, bounds[-1] + LONGEST_SENTENCE)
-            )
+            bounds.append(find_joint(words, bounds[-1] + LONGEST_SENTENCE // 2, bounds[-1] + LONGEST_SENTENCE))
         if end > bounds[-1]:
             bounds.append(end)
     return bounds

@@ -26,7 +26,7 @@ from whyrank.training._metrics import hits
 Scales = NDArray[np.float64]
 MANY = 256  # pairs of a call, from which on what they share is made once
 SAMPLE = 2000  # validation records that decide between settings
-WORTH_WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0)
+WORTH_WEIGHTS = (1.0, 2.0)
 SERVED = Options()
 LEAST = 0.02  # share of the records that has to be held out
 
@@ -52,22 +52,14 @@ def sampled(validation: Triplets, sample: int = SAMPLE) -> Triplets:
 
 def quality(model: Model, part: Triplets, k: int = 10, among: CSR | None = None, options: Options = PLAIN) -> float:
     """ndcg_paper@k on records; `among`: the candidates of every item."""
-    return float(record_quality(model, part, k, among, options).mean())
-
-
-def record_quality(
-    model: Model, part: Triplets, k: int = 10, among: CSR | None = None, options: Options = PLAIN
-) -> NDArray[np.float64]:
-    """ndcg_paper@k of every record."""
     ranked = rank(model, part.record_user, part.record_item, k, options, among=among).numbers
     gains = 1 / np.log2(np.arange(2, k + 2))
     found = hits(ranked, part.record_explanations.indptr, part.record_explanations.indices)
-    scores: NDArray[np.float64] = found @ gains[: ranked.shape[1]] / gains.sum()
-    return scores
+    return float((found @ gains[: ranked.shape[1]]).mean() / gains.sum())
 
 
 def best_worth_weight(parts: Sequence[tuple[Model, Triplets]]) -> float:
-    """Choose how much a reason's worth counts in lists that are shown; 0 unless that is worse.
+    """Choose how much a reason's worth counts in lists that are shown: as much as what is said, or twice.
 
     Args:
         parts: Models, each with records that it has not learned from.

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
-import warnings
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -19,14 +17,14 @@ import polars as pl
 from whyrank.data.problems import OnError, Problems
 from whyrank.data.ratings import Range, checked_range, warn_outside
 from whyrank.data.triplets import Triplets
-from whyrank.errors import DataError, MissingExtra, ParameterError
+from whyrank.errors import DataError, ParameterError
 from whyrank.mining.clean import clean_texts
+from whyrank.mining.parse import TAGS, load
 from whyrank.mining.pool import unique_triplets
 from whyrank.mining.reviews import Reading, Sources, read_reviews
 
 PIECE = r"(?:\d(?:[.,:?!]\d)+|[^.,:?!\n])+"  # 3.5 and 7:30 stay whole
 WORD = r"&|[\p{L}\p{N}%$]+(?:['&.,:][\p{L}\p{N}%$]+)*"
-CONTRACTION = re.compile(r"(n't|'(?:s|re|ve|ll|d|m))\b")
 ENDS = r"^[^\p{L}\p{N}%$&]+|[^\p{L}\p{N}%$&]+$"
 FIRST_PERSON = r"(?:^| )(?:i|me|my|mine|myself|we|us|our|ours|ourselves)(?: |'|$)"
 KEPT = ("rating", "time", "sentence", "source")
@@ -183,13 +181,7 @@ def explanation_id(normalized: str) -> str:
 
 
 def have_noun_and_adjective(texts: pl.Series) -> pl.Series:
-    """Tell which texts have both, by textblob's tagger."""
-    try:
-        from textblob.en import tag
-    except ImportError as error:
-        raise MissingExtra("mine", "EXTRA's rules") from error
-    with warnings.catch_warnings():  # it leaves the file of its lexicon open
-        warnings.simplefilter("ignore", ResourceWarning)
-        tagged = (tag(CONTRACTION.sub(r" \1", text), tokenize=False) for text in texts)
-        kinds = [{mark[:2] for _, mark in words} for words in tagged]
+    """Tell which texts have both, by the parser's tags."""
+    parsed = load().parse_texts(texts.to_list())
+    kinds = [{TAGS[tag][:2] for tag in parse.tags} for _, parse in parsed]
     return pl.Series([{"NN", "JJ"} <= each for each in kinds], dtype=pl.Boolean)

@@ -1,10 +1,9 @@
-"""Mining statements file by file: opinions are found on all machines, and chosen where the run was started."""
+"""Mining statements file by file: reviews are parsed on all machines, and counted where the run was started."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,9 +12,9 @@ from whyrank.atomic import Marker, new_folder
 from whyrank.data.problems import SHOWN, OnError, Problems
 from whyrank.lab.ray.session import Cluster
 from whyrank.mining.corpus import Corpus
-from whyrank.mining.mine import Choice, collect
+from whyrank.mining.mine import fill, mined_of
 from whyrank.mining.mined import Mined
-from whyrank.mining.reviews import Reading, read_reviews
+from whyrank.mining.reviews import Reading
 from whyrank.mining.rules import MiningRules
 
 ORIGIN = Marker("origin.json")
@@ -36,7 +35,7 @@ def mine_statement_files(
 ) -> Mined:
     """Write the folder that `mine(files, ...)` and `write` would write; `folder` is one that all machines see.
 
-    A file whose opinions were found is not read again after an interruption.
+    A file that was parsed is not read again after an interruption.
     """
     started = time.perf_counter()
     rules, tell, folder = rules or MiningRules(), tell or (lambda stage, done, total: None), folder.resolve()
@@ -47,15 +46,11 @@ def mine_statement_files(
     ]
     cluster.gather_telling(tasks, lambda done, total: tell("reading files", done, total))
     corpus, reading = Corpus(), Reading(Problems("skip"))
-    with tempfile.TemporaryFile(prefix="whyrank-mine-") as spool:
-        for part in parts:
-            _add_counts(reading, part)
-            if (part / "texts").is_file():
-                corpus.append(part)
-                with (part / "texts").open("rb") as text:
-                    shutil.copyfileobj(text, spool)
-        spool.flush()
-        mined = Choice(rules, titles or {}, None, reading, tell).mined(corpus, spool, started)
+    for part in parts:
+        _add_counts(reading, part)
+        if (part / "reviews.arrow").is_file():
+            corpus.append(part)
+    mined = mined_of(corpus, rules, titles or {}, None, reading, started, None, tell)
     mined.write(output)
     shutil.rmtree(folder, ignore_errors=True)
     return mined
@@ -70,7 +65,7 @@ def find_file(
     several: bool,
     trim: bool,
 ) -> None:
-    """Find the opinions of one file of reviews, into a folder."""
+    """Parse one file of reviews into a folder."""
     stat = file.stat() if file.is_file() else None
     origin = json.dumps(
         [str(file), stat and [stat.st_size, stat.st_mtime_ns], columns, rules.as_dict(), on_error, several, trim]
@@ -80,14 +75,10 @@ def find_file(
         return
     with new_folder(folder, ORIGIN) as aside:
         reading = Reading(Problems(on_error), trim=trim)
-        with (aside / "texts").open("wb") as spool:
-            corpus = collect(
-                read_reviews(file, columns, reading, several=several), rules, spool, 1, lambda stage, done, total: None
-            )
+        corpus = Corpus()
+        fill(corpus, file, columns, rules, reading, 1, lambda stage, done, total: None, several=several)
         if corpus.size:
             corpus.write(aside)
-        else:
-            (aside / "texts").unlink()
         counts = {"reviews": reading.reviews, "rejected": reading.rejected, "problems": reading.problems.examples}
         (aside / "counts.json").write_text(json.dumps(counts), encoding="utf-8")
         (aside / ORIGIN.file).write_text(origin, encoding="utf-8")

@@ -1,0 +1,1 @@
+"""What mining learns from reviews that people annotated point by point."""

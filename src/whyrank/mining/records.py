@@ -1,0 +1,52 @@
+"""ReviewRecords: which reviews count, with their ratings, and which are copies of others."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from whyrank.data.ratings import on_scale
+from whyrank.mining.clean import digests
+from whyrank.mining.copies import LEAST, copy_groups
+from whyrank.mining.corpus import Corpus
+from whyrank.mining.reviews import Reading
+
+
+class ReviewRecords(NamedTuple):
+    """Reviews in the order of the corpus."""
+
+    table: pl.DataFrame  # review, user, item, rating, score, time, source, text, copy, words, copy_group, counts
+    keys: pl.Series  # of the reviews that were read, so that none counts twice
+
+
+def read_records(corpus: Corpus, reading: Reading, known: pl.Series | None) -> ReviewRecords:
+    """Return the reviews: copies of a text about one item count once, whoever posted them.
+
+    Args:
+        corpus: What was read.
+        reading: Where what is left out is counted.
+        known: The keys of reviews that an earlier pool has counted.
+    """
+    table = corpus.table().with_row_index("review").with_columns(pl.col("review").cast(pl.Int32))
+    ratings = on_scale(table["rating"].cast(pl.Float64).fill_null(np.nan).to_numpy(), reading.rating_range)
+    table = table.with_columns(
+        user=pl.col("user").cast(pl.String),
+        item=pl.col("item").cast(pl.String),
+        rating=pl.Series(ratings).fill_nan(None),
+    )
+    groups = copy_groups(table["words"].to_numpy(), table["sketch"].to_numpy(), table["text"].gather)
+    least = pl.col("copy").min().over(pl.Series("group", groups))  # the same whatever the order of the reviews
+    table = table.drop("sketch").with_columns(copy_group=least)
+    first = table.sort("time", "user", "copy", "review", nulls_last=True).unique(("item", "copy_group"), keep="first")
+    long = table["words"] >= LEAST
+    copied = (long & ~table["review"].is_in(first["review"].implode())).fill_null(False)
+    reading.reject("copies of another review", int(copied.sum()))
+    keys = digests(table.select(pl.concat_str("user", "item", "copy", separator="\n")).to_series())
+    old = keys.is_in(known.implode()) if known is not None else pl.repeat(False, table.height, eager=True)
+    reading.reject("already in the pool", int((old & ~copied).sum()))
+    reading.reject("not English", int(table["foreign"].sum()))
+    score = pl.col("rating") - pl.col("rating").mean()
+    score = (score / pl.max_horizontal(pl.col("rating").std(), pl.lit(1e-6))).fill_null(0.0).clip(-4, 4)
+    return ReviewRecords(table.with_columns(score=score, counts=~(copied | old | table["foreign"])), keys)
