@@ -12,13 +12,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from whyrank import COUNTS, SHARE, USERPOP, Model, Profile, ProfileJ, Split, Triplets, compare, evaluate
+from whyrank import COUNTS, POP, SHARE, USERPOP, Model, Profile, ProfileJ, Split, Triplets, compare, evaluate
 from whyrank.errors import ArtifactError
 from whyrank.index.form import Bonus, bonus_of
 from whyrank.lab.simulate import simulate
 from whyrank.models._evidence import SideMentions, Strength, evidence_at, evidence_of_rows, merged
 from whyrank.models.counts import MANY, held_out
-from whyrank.models.profile_mixture import best_counts, counts_alone, mixture
+from whyrank.models.profile_mixture import best_counts, counts_alone, mixture, simplest_best
 from whyrank.models.profile_stages import Learning, ReasonStage
 from whyrank.training import Epoch, Monitor, Run, Storage
 from whyrank.training.softmax import SoftmaxTraining
@@ -113,6 +113,32 @@ def test_what_is_no_better_than_counts_on_held_out_records_is_not_used(data: Tri
     assert model.chosen().startswith("uses counts alone")
 
 
+def world_of_few(rng: np.random.Generator, by_item: bool) -> Triplets:
+    """Sixty records of people who say what an item is known for, or what everybody says."""
+    likely = 1 / np.arange(1, 31)
+    known = rng.choice(30, (10, 3))
+    said = [rng.choice(known[n % 10]) if by_item else rng.choice(30, p=likely / likely.sum()) for n in range(60)]
+    return timed([(f"u{n % 7}", f"i{n % 10}", f"e{word:02}", None) for n, word in enumerate(said)])
+
+
+@pytest.mark.parametrize(("by_item", "simple"), [(True, COUNTS), (False, POP)])
+def test_of_few_records_it_is_as_good_as_the_best_simple_model(by_item: bool, simple: type[Model]) -> None:
+    found = np.zeros(2)
+    for seed in range(10):
+        split = world_of_few(np.random.default_rng(seed), by_item).split(seed=seed)
+        found += [evaluate(kind().fit(split), split, items=False).explanation["ndcg"] for kind in (Profile, simple)]
+    assert found[0] >= 0.97 * found[1]
+
+
+def test_a_lead_within_its_noise_does_not_decide() -> None:
+    rng = np.random.default_rng(0)
+    simple, noise = rng.random(400), rng.normal(size=400)
+    noise -= noise.mean()
+    assert simplest_best(np.array([simple, simple + noise + 0.02])) == 0
+    assert simplest_best(np.array([simple, simple + noise + 0.06, simple + noise + 0.07])) == 2
+    assert simplest_best(np.array([simple, simple])) == 0
+
+
 def test_what_was_learned_is_used_where_it_helps(data: Triplets) -> None:
     model = Profile(factors=8).fit(data)
     assert model.learned_share_.min() > 0
@@ -121,11 +147,11 @@ def test_what_was_learned_is_used_where_it_helps(data: Triplets) -> None:
 
 
 def test_where_nobody_wrote_twice_nothing_is_learned_of_users() -> None:
-    rows = [(f"u{n}", f"i{n % 20}", f"e{(n % 20 + n // 20 % 3) % 20}", None) for n in range(900)]
+    rows = [(f"u{n}", f"i{n % 20}", f"e{(n % 20 + n // 20 % 3) % 15}", None) for n in range(900)]
     model = Profile(factors=4).fit(timed(rows))
     assert model.learned_share_[0] == 0
     assert not model.vectors_[:, :4].any()
-    assert model.strengths_[:2].tolist() == [np.log(0.5), 0.5]
+    assert model.strengths_[:2].tolist() == [np.log(0.1), 0.5]  # what they will say counts
 
 
 def test_somebody_with_one_record_is_held_out_where_nearly_nobody_has_more() -> None:

@@ -52,10 +52,18 @@ def sampled(validation: Triplets, sample: int = SAMPLE) -> Triplets:
 
 def quality(model: Model, part: Triplets, k: int = 10, among: CSR | None = None, options: Options = PLAIN) -> float:
     """ndcg_paper@k on records; `among`: the candidates of every item."""
+    return float(record_quality(model, part, k, among, options).mean())
+
+
+def record_quality(
+    model: Model, part: Triplets, k: int = 10, among: CSR | None = None, options: Options = PLAIN
+) -> NDArray[np.float64]:
+    """ndcg_paper@k of every record."""
     ranked = rank(model, part.record_user, part.record_item, k, options, among=among).numbers
     gains = 1 / np.log2(np.arange(2, k + 2))
     found = hits(ranked, part.record_explanations.indptr, part.record_explanations.indices)
-    return float((found @ gains[: ranked.shape[1]]).mean() / gains.sum())
+    scores: NDArray[np.float64] = found @ gains[: ranked.shape[1]] / gains.sum()
+    return scores
 
 
 def best_worth_weight(parts: Sequence[tuple[Model, Triplets]]) -> float:

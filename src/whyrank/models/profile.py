@@ -7,7 +7,8 @@
 
 No parameter belongs to a user or an item, so that new ones need no training. In training, everything said in a record
 is left out of the profiles and counts that predict it. Validation records choose the penalties and the number of
-epochs; then all records are learned from. Held-out records say how far to go from counts alone to what was learned.
+epochs; then all records are learned from. Held-out records say how far to go from popularity or counts alone to what
+was learned: not at all, unless it wins by more than its standard error.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from whyrank.models._evidence import Strength
 from whyrank.models.base import Shape
 from whyrank.models.counts import MANY, EvidenceModel, shared
 from whyrank.models.parameters import parameter, seed_parameter, values
+from whyrank.models.profile_mixture import NEXT_TO_NONE
 from whyrank.models.profile_stages import ItemStage, Learning, ReasonStage
 from whyrank.training import Run
 from whyrank.training._softmax import Side, pair_profiles
@@ -110,7 +112,9 @@ class Profile(EvidenceModel):
         if user == item == 1:
             return f"uses all that it has learned, which is the best on held-out training records{of_worth}"
         if user == item == 0:
-            return f"uses counts alone, which are the best on held-out training records{of_worth}"
+            none = max(self.strengths_[::3]) <= np.log(NEXT_TO_NONE[0])
+            best = "popularity alone, which is" if none else "counts alone, which are"
+            return f"uses {best} the best on held-out training records{of_worth}"
         return f"uses counts, and {user:.0%} of what it has learned of users and {item:.0%} of what of items{of_worth}"
 
     def take_reasons(self, learned: Arrays) -> None:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
 from whyrank.data.triplets import Triplets
-from whyrank.models.counts import best_worth_weight, held_out, quality, sampled
-from whyrank.models.profile_mixture import ENOUGH, FOLDS, MIXTURES, best_counts, mixture
+from whyrank.models.counts import best_worth_weight, held_out, quality, record_quality, sampled
+from whyrank.models.profile_mixture import FOLDS, MIXTURES, best_counts, mixture, simplest_best
 from whyrank.models.profile_records import ValidationUsers, item_quality, item_records, reason_records, word_rows
 from whyrank.training import Run
 from whyrank.training.candidates import CandidateTrainer, FixedTrainer, Found
@@ -33,6 +33,7 @@ FALL = 0.995  # training ends when validation falls below this part of its best
 CHECKED = 4000  # validation records that decide
 ITEM_SAMPLE = 2048  # items that stand for a larger pool in each step
 PATIENCE = 3  # epochs without a better ranking of items after which it is enough
+ENOUGH = 100  # records of known users; fewer decide nothing
 SMALL = 4000  # records to learn from, below which what is learned is judged by parts of them in turn
 
 Make = Callable[[int], SoftmaxTraining]
@@ -122,16 +123,20 @@ class ReasonStage:
             model.catalog_ = replace(model.catalog_, worth_weight=best_worth_weight(views))
 
     def _best_share(self, parts: list[HeldOut]) -> NDArray[np.float64]:
-        """How much of what was learned of users and of items ranks held-out records best."""
-        scores, among = np.zeros(len(MIXTURES)), self.among
+        """How much of what was learned of users and of items ranks held-out records best; none unless it surely helps.
+
+        What was learned of users is used where it could be looked at.
+        """
         known = sum(int((part.user_explanations.sizes()[check.record_user] > 0).sum()) for part, check, _ in parts)
-        judged = np.array([known >= ENOUGH, True])  # what was learned of users is used where it could be looked at
+        judged, gains = np.array([known >= ENOUGH, True]), []
         for part, check, found_there in parts:
             view, counts = self.model._view(Catalog.for_ranking(part)), best_counts(part, self.model.factors)
-            for place, share in enumerate(MIXTURES):
+            of_part = []
+            for share in MIXTURES:
                 view.take_reasons(mixture(counts, found_there, share * judged))
-                scores[place] += quality(view, check, among=among) * check.records
-        return MIXTURES[int(np.argmax(scores))] * judged
+                of_part.append(record_quality(view, check, among=self.among))
+            gains.append(of_part)
+        return MIXTURES[simplest_best(np.hstack(gains)) if gains else 0] * judged
 
     def _held_out_parts(self, whole: Triplets, held_out: Arrays, found: Found) -> Iterator[HeldOut]:
         """What was held out at first; of few records every part in turn."""
