@@ -17,7 +17,7 @@ from whyrank.data.triplets import Triplets
 from whyrank.explain.options import Options
 from whyrank.explain.rank import PLAIN, rank
 from whyrank.index.form import Block, Bonus, Floats, Numbers, Rows
-from whyrank.models._evidence import SideMentions, Strength, evidence_at, evidence_of_rows, merged
+from whyrank.models._evidence import SideMentions, Strength, evidence_at, evidence_of_pairs, evidence_of_rows
 from whyrank.models.base import Model, Shape
 from whyrank.models.parameters import parameter
 from whyrank.training import Run
@@ -106,7 +106,7 @@ class EvidenceModel(Model):
     def bonus(self, users: Numbers, items: Numbers, n: int, mu: float | None = None) -> Bonus:
         (some, user_of), (others, item_of) = shared(users), shared(items)
         user, item = self._mentions(mu)
-        return Bonus(*merged(evidence_of_rows(some, user), user_of, evidence_of_rows(others, item), item_of))
+        return Bonus(*evidence_of_pairs(some, user_of, user.plain(), others, item_of, item.plain()))
 
     def bonus_parts(self, users: Numbers, items: Numbers, mu: float | None = None) -> dict[str, Bonus]:
         return {

@@ -33,7 +33,7 @@ from whyrank.models.parameters import parameter, seed_parameter, values
 from whyrank.models.profile_mixture import NEXT_TO_NONE
 from whyrank.models.profile_stages import ItemStage, Learning, ReasonStage
 from whyrank.training import Run
-from whyrank.training._softmax import Side, pair_profiles
+from whyrank.training._softmax import pair_profiles
 from whyrank.training.candidates import CandidateTrainer, FixedTrainer, Found
 from whyrank.training.checkpoint import Arrays, Checkpoint
 from whyrank.training.loop import run_epochs
@@ -156,8 +156,8 @@ class Profile(EvidenceModel):
         return profiles
 
     def _profiles(self, users: Numbers, items: Numbers) -> Floats:
-        user, item = Side(users, self.catalog_.user_explanations), Side(items, self.catalog_.item_explanations)
-        return pair_profiles(user, item, self.user_inputs_, self.item_inputs_)
+        said, about = self.catalog_.user_explanations[:], self.catalog_.item_explanations[:]
+        return pair_profiles(users, said, items, about, self.user_inputs_, self.item_inputs_)
 
     def blocks(self) -> tuple[Block, ...]:
         return (Block("user", self.factors), Block("item", self.factors), Block("popularity", 1))
@@ -229,4 +229,5 @@ class ProfileJ(Profile):
         return self._item_profiles(np.zeros(1, np.int32), chosen)
 
     def _item_profiles(self, rows: Numbers, seen: CSR) -> Floats:
-        return pair_profiles(Side(rows, seen), Side.none(len(rows)), self.item_by_item_inputs_, NOTHING)
+        nobody = np.full(len(rows), -1, np.int32)
+        return pair_profiles(rows, seen[:], nobody, seen[:], self.item_by_item_inputs_, NOTHING)
