@@ -39,7 +39,7 @@ from whyrank.mining.said import Reader
 
 Floats = NDArray[np.float64]
 ROUNDS = 3  # of choosing the best clause of a review anew
-SAID = 0.25  # chance from which a review counts
+SAID = 0.4  # chance from which a review counts
 AGREES = 0.5  # F1 of the people of a statement and of a point from which they are the same
 RIGHT = 0.2  # share of the people, or one, by which a number may be wrong
 
