@@ -355,6 +355,10 @@ def test_a_user_an_item_and_an_explanation_tell_their_story(world: World, client
     story = checked(client.get(f"/v1/explanations/{said['id']}"), messages_catalog.ExplanationAnswer)
     assert (story["text"], story["frequency"] >= said["count"]) == (said["text"], True)
     assert {"id": world.item, "title": None, "count": said["count"]} in story["items"]["top"]
+    path = f"/v1/items/{world.item}/statements/{said['id']}"
+    behind = checked(client.get(path), messages_catalog.StatementAnswer)
+    assert (behind["item"], behind["text"], behind["people"]) == (world.item, said["text"], said["count"])
+    problem(client.get(f"/v1/items/{world.item}/statements/nothing"), 404, "unknown-id")
     number = catalog.explanations.number(said["id"])
     assert story["users"]["total"] == int((catalog.user_explanations.indices == number).sum())
     problem(client.get("/v1/users/nobody"), 404, "unknown-id")

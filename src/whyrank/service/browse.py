@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from whyrank.data.catalog import Catalog
 from whyrank.data.csr import CSR
+from whyrank.errors import UnknownId
 from whyrank.explain.diversity import ALIKE
 from whyrank.explain.evidence import similar_items
 from whyrank.service.messages import QuoteOut
@@ -32,6 +33,7 @@ from whyrank.service.messages_catalog import (
     NearDuplicate,
     PoolParameters,
     SaidOut,
+    StatementAnswer,
     TextOut,
     UserAnswer,
     UserOut,
@@ -131,6 +133,25 @@ def item(served: ServedModel, id_: str) -> ItemAnswer:
     )
 
 
+def statement(served: ServedModel, item: str, id_: str) -> StatementAnswer:
+    """What is behind a statement about an item; raises UnknownId where nobody says it there."""
+    catalog = served.model.catalog_
+    number, explanation = catalog.items.number(item), catalog.explanations.number(id_)
+    relation = catalog.item_explanations
+    own = relation.row(number)
+    at = np.flatnonzero(own == explanation)
+    if not len(at):
+        raise UnknownId("explanation", id_, [catalog.ids_listed[each] for each in own[:3].tolist()])
+    entry = int(relation.indptr[number] + at[0])
+    return StatementAnswer(
+        **_statement(catalog, entry),
+        item=item,
+        title=_title(served, number),
+        opposing=int(catalog.opposing[entry]),
+        mixed=int(catalog.people.mixed[entry]),
+    )
+
+
 def explanation(served: ServedModel, id_: str) -> ExplanationAnswer:
     catalog = served.model.catalog_
     number = catalog.explanations.number(id_)
@@ -226,17 +247,19 @@ def _statements(served: ServedModel, item: int, aspect: int) -> list[ItemStateme
     start = int(relation.indptr[item])
     entries = start + np.flatnonzero(catalog.aspect[relation.indices[start : relation.indptr[item + 1]]] == aspect)
     entries = entries[np.lexsort((entries, -people.supporting[entries]))][:STATEMENTS]
-    numbers = relation.indices[entries]
-    return [
-        ItemStatement(
-            id=catalog.ids_listed[number],
-            text=catalog.texts_listed[number],
-            polarity=int(catalog.signs[number]),
-            people=int(people.supporting[entry]),
-            quotes=_quotes(catalog, int(entry)),
-        )
-        for entry, number in zip(entries.tolist(), numbers.tolist(), strict=True)
-    ]
+    return [ItemStatement(**_statement(catalog, entry)) for entry in entries.tolist()]
+
+
+def _statement(catalog: Catalog, entry: int) -> dict[str, Any]:
+    """What an entry of item x explanation says, and what people wrote."""
+    number = int(catalog.item_explanations.indices[entry])
+    return {
+        "id": catalog.ids_listed[number],
+        "text": catalog.texts_listed[number],
+        "polarity": int(catalog.signs[number]),
+        "people": int(catalog.people.supporting[entry]),
+        "quotes": _quotes(catalog, entry),
+    }
 
 
 def _quotes(catalog: Catalog, entry: int) -> list[QuoteOut]:

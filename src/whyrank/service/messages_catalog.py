@@ -43,6 +43,12 @@ class OneParameters(OfModel, kw_only=True):
     id: Id
 
 
+class StatementParameters(OneParameters, kw_only=True):
+    """One explanation of an item."""
+
+    item: Id
+
+
 class UserParameters(OneParameters, kw_only=True):
     """One user, and a page of their past."""
 
@@ -271,6 +277,15 @@ class ItemStatement(Message, kw_only=True):
     polarity: int
     people: int
     quotes: list[QuoteOut]
+
+
+class StatementAnswer(ItemStatement, kw_only=True):
+    """What is behind a statement about an item: who says it, who says the opposite or both, and in which words."""
+
+    item: str
+    title: str | None
+    opposing: int
+    mixed: int
 
 
 class ItemAspect(Message, kw_only=True):

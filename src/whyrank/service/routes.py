@@ -33,6 +33,8 @@ from whyrank.service.messages_catalog import (
     SearchParameters,
     ServiceOut,
     Sizes,
+    StatementAnswer,
+    StatementParameters,
     UserAnswer,
     UserParameters,
     UsersAnswer,
@@ -114,7 +116,21 @@ async def items(call: ApiCall, asked: SearchParameters) -> ItemsAnswer:
     return await call.ranked(LOOK, lambda: browse.items(served, asked.query, asked.limit, asked.offset))
 
 
-# Longer paths below an item, such as /v1/items/{item:path}/statements/{id:path}, come before this one, which takes any.
+@routes.add(
+    "GET",
+    "/v1/items/{item:path}/statements/{id:path}",
+    "ask",
+    asked=StatementParameters,
+    answer=StatementAnswer,
+    problems=(404,),
+)
+async def statement(call: ApiCall, asked: StatementParameters) -> StatementAnswer:
+    """What is behind a statement about an item: people for and against, and what they wrote."""
+    served = _named(call, asked)
+    return await call.ranked(LOOK, lambda: browse.statement(served, asked.item, asked.id))
+
+
+# Longer paths below an item come before this one, which takes any.
 @routes.add("GET", "/v1/items/{id:path}", "ask", asked=OneParameters, answer=ItemAnswer, problems=(404,))
 async def item(call: ApiCall, asked: OneParameters) -> ItemAnswer:
     """What people say about an item, aspect by aspect, and which items are like it."""
