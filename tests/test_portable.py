@@ -59,7 +59,7 @@ print((folder / "out").read_text(), os.listdir(folder))
 
 def test_the_command_line_works_without_posix_modules(tmp_path: Path) -> None:
     code = """
-import whyrank.service.app, whyrank.service.workers, whyrank.lab.experiments.lab
+import whyrank.service.app, whyrank.service.run, whyrank.lab.experiments.lab
 from whyrank.cli import main
 folder = sys.argv[1]
 for line in (
