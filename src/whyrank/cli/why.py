@@ -47,7 +47,7 @@ def why_command(
         print_json({"item": item, "explanation": said["explanation"][0], "said": said.select(columns).to_dicts()})
         return
     rows = [
-        [str(user), str(source or ""), str(text), str(rule or "meaning"), f"{chance:.0%}"]
+        [str(user), str(source or ""), str(text or "(private)"), str(rule or "meaning"), f"{chance:.0%}"]
         for user, source, text, rule, chance in said.select(columns).iter_rows()
     ]
     title = f"{said['text'][0]}: {said['user'].n_unique():,} people"

@@ -66,7 +66,7 @@ def seen(each: CountedStatement, reviews: int, said: float, general: frozenset[s
 
 def showable(each: CountedStatement, general: frozenset[str]) -> bool:
     """Tell whether a statement may be a reason at all: praise, by two people, that says something."""
-    if each.asked.sign < 0 or len(each.people) < 2 or each.kind == "noun":
+    if each.asked.sign < 0 or len(each.people) < 2 or each.kind in ("noun", "words"):
         return False
     if each.against * 2 > len(each.people):
         return False

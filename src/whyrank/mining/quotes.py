@@ -26,6 +26,7 @@ LEADING = (
 )
 HANGING = frozenset(
     [
+        *("it", "its", "is", "are", "was", "were", "made"),
         "they",
         "them",
         "he",

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from whyrank.data.private import is_private
 from whyrank.data.statements import GENERAL, statement_id
 from whyrank.mining import statements as st
 from whyrank.mining.cards import CountedStatement, chosen, seen, showable
@@ -19,7 +20,8 @@ from whyrank.mining.said import OfItem, Reader
 
 QUOTES = 3  # of a statement and item
 GOOD = -1.0  # how well a clause must stand alone, in log-odds, to be quoted
-WORDS_GOOD = 0.8  # to be a statement of its own
+WORDS_GOOD = 1.2  # to be a statement of its own
+TELLING = 2  # words of such a statement that do not just judge, or name the item
 OWN = 12  # statements in somebody's own words that an item keeps
 TWICE = 0.85  # F1 with the people of other own words from which they say nothing new
 MOST = 3.0  # log-odds of a match beyond which a quote is no better for it
@@ -172,17 +174,21 @@ class Tables:
         good = [showable(one, general) for one in counted]
         for place, row in enumerate(keep):
             if good[place] and each.proposals[row].kind == "words":
-                good[place] = self._stands(each.proposals[row])
+                good[place] = self._stands(each.item, each.proposals[row])
         return np.asarray(both * np.array(good), np.float32)
 
-    def _stands(self, proposal: st.Proposal) -> bool:
+    def _stands(self, item: str, proposal: st.Proposal) -> bool:
         """Tell whether somebody's own words can be shown by themselves."""
         if proposal.clause < 0 or self.parsed.fit[proposal.clause] < WORDS_GOOD:
             return False
         cut, mine = self.parsed.cut, self.reader.language.has("first")
         words = self.parsed.given.word[cut.first[proposal.clause] : cut.last[proposal.clause]]
-        if any(self.reader.vocabulary[word] in mine for word in words):
+        spelled = [self.reader.vocabulary[word] for word in words]
+        if any(word in mine for word in spelled):
             return False  # a story
+        told = {*proposal.asked.about, *proposal.asked.says} - self.reader.general
+        if sum((item, self.reader.names.singular(word)) not in self.reader.kinds for word in told) < TELLING:
+            return False  # great pedal
         text = self.texts(np.array([proposal.clause], np.int32))
         vulgar = self.reader.rules.vulgar
         return bool(presentable(text, self.reader.language, vulgar=vulgar)[0]) and not hangs(text.to_list())[0]
@@ -201,6 +207,7 @@ class Tables:
         names, opposites = self.reader.names, dict(self.reader.language.tables["opposites"])
         opposites |= {other: one for one, other in opposites.items() if other not in opposites}
         opposites |= {"great": "bad", "bad": "great"}
+        spoken = self._spoken()
         rows = []
         for name in sorted(kinds):
             proposal = kinds[name]
@@ -209,12 +216,20 @@ class Tables:
                 text = self.texts(np.array([proposal.clause], np.int32))[0]
             else:
                 plural = names.mass(says.aspect) or says.aspect.endswith("s")
-                text = st.text_of(says.aspect, says.sense, proposal.kind, plural)
+                text = st.text_of(says.aspect, spoken.get(name, says.sense), proposal.kind, plural)
             rows.append((name, text, says.aspect, says.sense, says.sign, opposites.get(says.sense)))
         columns = ("id", "text", "aspect", "sense", "polarity", "opposite")
         return pl.DataFrame(
             rows, schema={name: pl.Int8 if name == "polarity" else pl.String for name in columns}, orient="row"
         )
+
+    def _spoken(self) -> dict[str, str]:
+        """Return the word of its sense in which people say a statement most often: an attractive price."""
+        reader = self.reader
+        words = reader.chosen.filter(pl.col("kind") == "opinion").select("id", "sense", "spoken")
+        senses = reader.language.senses
+        told = ((name, sense, reader.vocabulary[word]) for name, sense, word in words.iter_rows() if word is not None)
+        return {name: word for name, sense, word in told if sense not in GENERAL and senses.get(word) == sense}
 
     def told(self, said: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
         """Return the triplets: each with its clause, and the best few with their quotes."""
@@ -222,8 +237,9 @@ class Tables:
         texts = self.texts(distinct.to_numpy())
         fit = self.parsed.fit[distinct.to_numpy()] - hangs(texts.to_list())
         good = presentable(texts, self.reader.language, vulgar=self.reader.rules.vulgar) & pl.Series(fit > GOOD)
+        open_ = pl.select(pl.when(~is_private(texts)).then(texts)).to_series()  # what is private is written nowhere
         said = said.join(
-            pl.DataFrame({"clause": distinct, "said": texts, "fit": fit, "good": good}),
+            pl.DataFrame({"clause": distinct, "said": open_, "fit": fit, "good": good}),
             on="clause",
             maintain_order="left",
         )
