@@ -10,14 +10,9 @@ from numpy.typing import NDArray
 
 from whyrank.data.statements import GENERAL, ITSELF
 from whyrank.mining.counting import Asked
+from whyrank.mining.matcher import KINDS
 
 Floats = NDArray[np.float32]
-KINDS = ("words", "aspect", "use", "nearness", "lack", "fact", "itself", "effect", "opinion")
-SEEN = (
-    *("people", "share", "by_rule", "chance", "best", "expected"),
-    *(f"is_{kind}" for kind in KINDS),
-    *("statements", "aspects", "telling", "words", "against", "rule_people", "sure"),
-)
 SAME = 0.7  # F1 of two groups of people from which they are one reason
 OFFERED = 8  # statements of an item that may be shown
 
@@ -66,7 +61,7 @@ def seen(each: CountedStatement, reviews: int, said: float, general: frozenset[s
 
 def showable(each: CountedStatement, general: frozenset[str]) -> bool:
     """Tell whether a statement may be a reason at all: praise, by two people, that says something."""
-    if each.asked.sign < 0 or len(each.people) < 2 or each.kind in ("noun", "words"):
+    if each.asked.sign < 0 or len(each.people) < 2 or each.kind == "noun":
         return False
     if each.against * 2 > len(each.people):
         return False

@@ -42,6 +42,12 @@ class Language:
         """Return the words of a list; there may be none."""
         return self.lists.get(name, frozenset())
 
+    @property
+    def vulgar(self) -> str:
+        """Return a pattern of the words that are not shown; empty: there are none."""
+        words = "|".join(map(re.escape, sorted(self.has("moderation"))))
+        return rf"(?i)\b(?:{words})\b" if words else ""
+
     def sign(self, word: str) -> float:
         """Tell how much a word praises (1) or blames (-1) by itself."""
         sense = self.senses.get(word)
@@ -80,6 +86,8 @@ def language_of(name: str, *extra: Path) -> Language:
     polarity: dict[str, float] = {}
     rules: list[dict[str, Any]] = []
     for place in (folder, *extra):
+        if not place.is_dir():
+            raise ParameterError(f"{place} is no folder of words")
         for file in sorted([*place.glob("*.txt"), *place.glob("words/*.txt")]):
             lines = _lines(file)
             if file.stem == "senses":

@@ -58,6 +58,12 @@ FEATURES = (
     "itself",  # a statement about the item itself
     "itself_property",
 )
+KINDS = ("aspect", "use", "nearness", "lack", "fact", "itself", "effect", "opinion")
+SEEN = (  # of a statement, by the choice of what is worth showing
+    *("people", "share", "by_rule", "chance", "best", "expected"),
+    *(f"is_{kind}" for kind in KINDS),
+    *("statements", "aspects", "telling", "words", "against", "rule_people", "sure"),
+)
 SIGN, MENTION_ASPECT, MENTION_SAME, GENERAL = (
     FEATURES.index(name) for name in ("sign", "mention_aspect", "mention_same", "general")
 )
@@ -325,7 +331,11 @@ def matcher_of(file: Path) -> Matcher:
     try:
         told = json.loads(file.read_text(encoding="utf-8"))
         weights = np.array([told["matcher"][name] for name in (*FEATURES, "constant")], np.float32)
-        shown, right = (np.array(list(told[name].values()), np.float32) for name in ("shown", "right"))
+        shown, right = (
+            np.array([told[name][fact] for fact in (*SEEN, "constant")], np.float32) for name in ("shown", "right")
+        )
+        if not np.isfinite([*weights, *shown, *right]).all() or not -10 < float(told["said"]) < 10:
+            raise ValueError("numbers out of range")
         return Matcher(weights, shown, right, float(told["said"]), str(told["learned_from"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"no matcher: {error}", path=file, expected="a file that lab/points wrote") from error

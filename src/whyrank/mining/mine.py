@@ -173,7 +173,7 @@ def _joined(triplets: pl.DataFrame, wordings: pl.DataFrame, explanations: pl.Dat
         wordings = (
             pl.concat([before.wordings.select(wordings.columns), wordings])
             .group_by("normalized", maintain_order=True)
-            .agg(pl.col("explanation", "text").first(), pl.col("count").max())
+            .agg(pl.col("explanation", "text").first(), pl.col("count").sum())
             .select(wordings.columns)
         )
         known = before.explanations.select(explanations.columns)

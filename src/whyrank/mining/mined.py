@@ -166,7 +166,7 @@ class Mined:
             facts += [account.get("coverage", {}), dict(account.get("titles", {}))]
             facts.append(_read_table(inside(folder, KEYS), account["sha256"][KEYS])["key"].cast(pl.UInt64))
             facts.append(_read_learned(folder, account["sha256"].get(LEARNED)))
-        except (*UNREADABLE, LookupError, ValueError, TypeError, RecursionError) as error:
+        except (*UNREADABLE, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(
                 f"not a mining folder: {error}", path=folder, expected="the folder of whyrank mine -o"
             ) from error

@@ -22,7 +22,7 @@ def unique_triplets(mentions: pl.DataFrame) -> pl.DataFrame:
     """Each triplet once, in the order of its ids, with its first sentence; a record has one rating and one time."""
     counted = [name for name in COUNTED if name in mentions.columns]
     keys = {"user": False, "item": False, "explanation": False, "chance": True, "sentence": False}  # descending or not
-    keys |= {"said": False, "copy_group": False}
+    keys |= {"said": False, "copy_group": False, "source": False}
     known = [name for name in keys if name in mentions.columns]
     order = mentions.sort(known, descending=[keys[name] for name in known], nulls_last=True)
     pair = ("user", "item")

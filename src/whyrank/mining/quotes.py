@@ -59,9 +59,8 @@ def presentable(texts: pl.Series, language: Language, *, vulgar: bool) -> pl.Ser
     """Tell which texts can be shown: of a good length, nothing private, no vulgar words, whole brackets and marks."""
     length = texts.str.len_chars()
     good = length.is_between(SHORTEST, LONGEST) & ~is_private(texts)
-    if not vulgar:
-        words = "|".join(sorted(language.has("moderation")))
-        good &= ~texts.str.contains(rf"(?i)\b(?:{words})\b")
+    if not vulgar and language.vulgar:
+        good &= ~texts.str.contains(language.vulgar)
     odd = texts.str.contains(r"[\[\]{}()<>_=\x22\x{fffd}*#]|\.\.|--|[!?].")
     capitals = texts.str.count_matches(r"\p{Lu}\p{Lu}+") > 2
     return good & ~odd & ~capitals & ~texts.str.contains(r"\?$")

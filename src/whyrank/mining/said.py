@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from whyrank.data.statements import GENERAL
+from whyrank.data.statements import GENERAL, ITSELF
 from whyrank.mining import statements as st
 from whyrank.mining.corpus import Corpus
 from whyrank.mining.counting import Meaning, Mentioned, Parsed, ask, asked, content, cut
@@ -32,6 +32,7 @@ Tell = Callable[[str, int, int | None], None]
 MATCHER = Path(__file__).with_name("matcher.json")
 BREAKS = frozenset((";", "--", "---", "-", "–", "...", "…", "(", ")", ":"))
 PLURALS = ("NNS", "NNPS")
+REMEMBERED = 5  # reviews that hold a word that a pool remembers
 POINTED = 2  # people who say `this pedal` of an item from which on it is one
 TITLES = frozenset(("mr", "mrs", "ms", "miss", "dr", "prof", "madam", "sir", "aunt", "uncle"))
 
@@ -107,7 +108,8 @@ class Reader:
         middle = np.array(centre, np.float32)
         self.meaning.refer(known, middle)
         score = self.records["score"].to_numpy().astype(np.float32)
-        table = self.kept(opinions(given, mentions, self.names, marks["plural"], score.astype(np.float64)))
+        rated = np.where(self.records["rating"].is_null().to_numpy(), np.nan, score.astype(np.float64))
+        table = self.kept(opinions(given, mentions, self.names, marks["plural"], rated))
         self.learned = earlier or self._learned(centre, reference, table)
         self.report.sentences = len(mentions.rule)
         distinct = table.select("clause", "aspect").unique()["clause"].to_numpy()
@@ -130,8 +132,12 @@ class Reader:
         self, centre: tuple[float, ...], reference: tuple[tuple[str, ...], ...], table: pl.DataFrame
     ) -> LearnedWords:
         lexicon = self.lexicon
-        weights = {word: round(float(w), 6) for word, w in zip(self.vocabulary, lexicon.weight, strict=True) if w < 1}
-        names = tuple(word for word, name in zip(self.vocabulary, lexicon.names, strict=True) if name)
+        common = self._common()
+        words = [(word, k) for k, word in enumerate(self.vocabulary) if common[k]]
+        weights = {word: round(float(lexicon.weight[k]), 6) for word, k in words}
+        names = tuple(word for word, k in words if lexicon.names[k])
+        numbers = self.meaning.numbers
+        reference = tuple(tuple(word for word in each if common[numbers[word]]) for each in reference)
         open_ = (
             table.filter(~pl.col("sure") & (pl.col("sign") != 0)).unique(("aspect", "sense")).sort("aspect", "sense")
         )
@@ -139,6 +145,14 @@ class Reader:
         return LearnedWords(
             weights, tuple(sorted(lexicon.kinds)), tuple(sorted(names)), lexicon.person, centre, reference, signs
         )
+
+    def _common(self) -> NDArray[np.bool_]:
+        """Tell which words several reviews hold: what few people wrote is not remembered."""
+        given, _, _ = self.corpus.counting(self.records["counts"].to_numpy())
+        sentence = np.repeat(np.arange(len(given.starts) - 1), np.diff(given.starts))
+        review = np.searchsorted(given.reviews, sentence, side="right") - 1
+        pairs = np.unique(np.stack([review, given.word], axis=1), axis=0)
+        return np.bincount(pairs[:, 1], minlength=len(self.vocabulary)) >= REMEMBERED
 
     def kept(self, table: pl.DataFrame) -> pl.DataFrame:
         """Return mentions of reviews that count, under known signs, without what must not be shown."""
@@ -150,12 +164,13 @@ class Reader:
             table = table.with_columns(
                 sign=pl.when(pl.col("sure")).then("sign").otherwise(pl.coalesce(known, "sign")).cast(pl.Int8)
             )
-        vulgar = "|".join(sorted(self.language.has("moderation")))
-        bad = pl.concat_str("aspect", "sense", separator=" ").str.contains(rf"\b(?:{vulgar})\b")
-        table = self.dropped("vulgar", table, bad, not self.rules.vulgar)
+        vulgar = self.language.vulgar
+        bad = pl.concat_str("aspect", "sense", separator=" ").str.contains(vulgar)
+        table = self.dropped("vulgar", table, bad, bool(vulgar) and not self.rules.vulgar)
         titled = pl.Series([f" {self.titles.get(item, '').lower()} " for item in table["item"]], dtype=pl.String)
         table = table.with_columns(title=titled)
         named = pl.col("title").str.contains(pl.concat_str(pl.lit(" "), "aspect", pl.lit(" ")), literal=True)
+        named &= pl.col("aspect") != ITSELF
         return self.dropped("titles", table, named, bool(self.titles)).drop("title")
 
     def dropped(self, rule: str, table: pl.DataFrame, bad: pl.Expr, wanted: bool) -> pl.DataFrame:
@@ -195,8 +210,6 @@ class Reader:
         table = parsed.table.filter(pl.col("sign") != 0)
         self.chosen = st.shared(table, self.limits, known)
         self.mentioned = st.of_mentions(table, self.chosen)
-        first = table.sort("clause", "place").unique("clause", keep="first").select("clause", "aspect")
-        self.first_aspect: dict[int, str] = dict(first.iter_rows())
         self.kinds = self._kinds_of_items(parsed)
 
     def _kinds_of_items(self, parsed: Parsed) -> set[tuple[str, str]]:
@@ -229,9 +242,7 @@ class Reader:
         found: dict[str, list[st.Proposal]] = {}
         columns = ("item", "aspect", "sense", "polarity", "explanation")
         for item, aspect, sense, sign, name in named.select(columns).iter_rows():
-            kind = "words" if sense.startswith(st.OWN) else "opinion"
-            says = asked(aspect, sense.strip(st.OWN), sign)._replace(sense=sense)
-            found.setdefault(item, []).append(st.Proposal(says, name, kind, "", -1))
+            found.setdefault(item, []).append(st.Proposal(asked(aspect, sense, sign), name, "opinion"))
         return found
 
     def of_item(self, item: str, picked: NDArray[np.int32], parsed: Parsed, earlier: list[st.Proposal]) -> OfItem:
@@ -249,13 +260,12 @@ class Reader:
     def proposals(
         self, item: str, picked: NDArray[np.int32], parsed: Parsed, earlier: list[st.Proposal]
     ) -> list[st.Proposal]:
-        """Propose what may be said of an item: by its mentions, an earlier pool, its nouns, and its clauses."""
+        """Propose what may be said of an item: by its mentions, an earlier pool, and its nouns."""
         proposals = list(self.mentioned.get(item, ()))
         taken = {each.id for each in proposals}
         proposals += [each for each in earlier if each.id not in taken]
         taken.update(each.id for each in earlier)
         fresh = [each for each in st.of_nouns(picked, parsed, self.names, taken) if not self._of_itself(item, each)]
         proposals = [each for each in proposals if not self._of_itself(item, each)]
-        fresh += st.of_clauses(picked, parsed, self.names, self.first_aspect)
         title = f" {self.titles.get(item, '').lower()} "
-        return proposals + [each for each in fresh if f" {each.asked.aspect} " not in title]
+        return proposals + [each for each in fresh if f" {each.asked.aspect} " not in title]  # nouns only

@@ -1,8 +1,8 @@
-"""Statements: what may be said of items, proposed by mentions, by nouns, and by clauses that stand for themselves."""
+"""Statements: what may be said of items, proposed by mentions and by nouns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,12 +15,8 @@ from whyrank.mining.mentions import NOUN
 from whyrank.mining.opinions import Names
 
 ODD = 0.25  # a sense that an aspect has so much less often than others have it was probably said about something else
-OWN = '"'  # begins the sense of a statement in somebody's own words
-NOUNS, CLAUSES = 30, 40  # most of an item
+NOUNS = 30  # most of an item
 MANY = 120  # statements of an item that mentions propose
-SHORT, LONG = 3, 14  # words of a clause that may stand for itself
-TELLING = (2, 6)  # of them that say something
-RARE = 0.15  # weight of a word from which it does
 VERDICTS = frozenset(GENERAL)
 
 
@@ -50,10 +46,10 @@ def shared(mentions: pl.DataFrame, limits: Limits, known: Iterable[str]) -> pl.D
     )
     every = pl.concat([own, whole])
     counts = every.group_by("aspect", "sense", "sign").agg(
-        people=pl.col("user").n_unique(),
+        people=pl.col("user").n_unique().cast(pl.Int64),
         items=pl.col("item").n_unique(),
         kind=pl.col("kind").sort().first(),
-        spoken=pl.col("said").mode().sort().first(),
+        spoken=pl.col("said").mode(),
     )
     told = pl.col("people").sum().over("aspect") * pl.col("people").sum().over("sense")
     expected = told / pl.col("people").sum()
@@ -76,8 +72,6 @@ class Proposal(NamedTuple):
     asked: Asked
     id: str
     kind: str
-    text: str  # of own words: the clause
-    clause: int  # whose words these are; -1
 
 
 def of_mentions(mentions: pl.DataFrame, chosen: pl.DataFrame) -> dict[str, list[Proposal]]:
@@ -95,8 +89,7 @@ def of_mentions(mentions: pl.DataFrame, chosen: pl.DataFrame) -> dict[str, list[
         .head(MANY)
     )
     proposals = {
-        name: Proposal(asked(aspect, sense, sign), name, kind, "", -1)
-        for aspect, sense, sign, name, kind in named.iter_rows()
+        name: Proposal(asked(aspect, sense, sign), name, kind) for aspect, sense, sign, name, kind in named.iter_rows()
     }
     found: dict[str, list[Proposal]] = {}
     for item, name in counts.select("item", "id").iter_rows():
@@ -119,42 +112,7 @@ def of_nouns(picked: NDArray[np.int32], parsed: Parsed, names: Names, known: Ite
     taken = set(known)
     keys = [(name, sense, sign) for _, name in often[:NOUNS] for sense, sign in (("great", 1), ("bad", -1))]
     ids = [statement_id(*key) for key in keys]
-    return [
-        Proposal(asked(*key), each, "noun", "", -1) for key, each in zip(keys, ids, strict=True) if each not in taken
-    ]
-
-
-def of_clauses(picked: NDArray[np.int32], parsed: Parsed, names: Names, aspects: Mapping[int, str]) -> list[Proposal]:
-    """Propose clauses that stand for themselves: short, about one thing, praise rather than not.
-
-    Args:
-        picked: The clauses.
-        parsed: The corpus.
-        names: The names.
-        aspects: What the first mention of a clause is about.
-    """
-    lexicon, vocabulary = names.lexicon, names.vocabulary
-    empty = names.language.has("general") | names.language.has("vague")
-    cut, word, bits = parsed.cut, parsed.given.word, parsed.bits
-    size = cut.last[picked] - cut.first[picked]
-    fitting = picked[(size >= SHORT) & (size <= LONG) & ~cut.unreal[picked] & (cut.sign[picked] > 0)]
-    edges = np.searchsorted(parsed.telling, (cut.first[fitting], cut.last[fitting]))
-    found = []
-    for k, a, b in zip(fitting.tolist(), *edges.tolist(), strict=True):
-        places = parsed.telling[a:b].tolist()
-        words = [(vocabulary[word[at]], bool(bits[at] & NOUN)) for at in places]
-        telling = sum(
-            each not in empty and lexicon.weight[word[at]] > RARE for (each, _), at in zip(words, places, strict=True)
-        )
-        if not TELLING[0] <= telling <= TELLING[1]:
-            continue
-        about = tuple(each for each, noun in words if noun)
-        says = tuple(each for each, noun in words if not noun)
-        aspect = aspects.get(k) or (names.singular(about[-1]) if about else ITSELF)
-        text = " ".join(vocabulary[each] for each in word[cut.first[k] : cut.last[k]])
-        found.append((-telling, text, Proposal(Asked(aspect, OWN + text, 1, about, says), "", "words", text, k)))
-    found.sort(key=lambda each: each[:2])
-    return [each for _, _, each in found[:CLAUSES]]
+    return [Proposal(asked(*key), each, "noun") for key, each in zip(keys, ids, strict=True) if each not in taken]
 
 
 def text_of(aspect: str, sense: str, kind: str, plural: bool) -> str:
@@ -165,8 +123,6 @@ def text_of(aspect: str, sense: str, kind: str, plural: bool) -> str:
     >>> text_of("it", "for families", "use", True), text_of("washer", "there", "fact", False)
     ('good for families', 'has a washer')
     """
-    if sense.startswith(OWN):
-        return sense.strip(OWN)
     if kind == "use":
         return f"good {sense}"
     if kind == "nearness":

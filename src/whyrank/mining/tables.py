@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from whyrank.data.private import is_private
-from whyrank.data.statements import GENERAL, statement_id
+from whyrank.data.statements import GENERAL
 from whyrank.mining import statements as st
 from whyrank.mining.cards import CountedStatement, chosen, seen, showable
 from whyrank.mining.counting import Parsed
@@ -20,12 +20,8 @@ from whyrank.mining.said import OfItem, Reader
 
 QUOTES = 3  # of a statement and item
 GOOD = -1.0  # how well a clause must stand alone, in log-odds, to be quoted
-WORDS_GOOD = 1.2  # to be a statement of its own
-TELLING = 2  # words of such a statement that do not just judge, or name the item
-OWN = 12  # statements in somebody's own words that an item keeps
-TWICE = 0.85  # F1 with the people of other own words from which they say nothing new
 MOST = 3.0  # log-odds of a match beyond which a quote is no better for it
-SURE = 0.0  # log-odds of a match from which a clause is quoted
+SURE, SURELY = 0.0, 1.5  # log-odds of a match from which a clause is quoted, where a rule found it and where none did
 VERY = 1.5  # weight of saying the statement in so many words
 STANDING = 0.6  # weight of how well a clause stands alone beside them
 
@@ -110,32 +106,22 @@ class Tables:
         shown = set(chosen(counted, worth))
         found = []
         for place, row in enumerate(keep):
-            says = each.proposals[row].asked
-            name = each.proposals[row].id or statement_id(says.aspect, says.sense, says.sign)
+            name = each.proposals[row].id
             found.append(Statement(row, name, round(float(worth[place]), 4) if place in shown else 0.0))
         return found
 
     def _kept(self, each: OfItem, groups: list[frozenset[str]]) -> list[int]:
-        """Keep shared statements, nouns that several people praise, and own words that say something new."""
-        keep, own = [], []
+        """Keep shared statements, and nouns that several people praise."""
+        keep = []
         for row, proposal in enumerate(each.proposals):
             n = len(groups[row])
-            if proposal.kind == "words" and not proposal.id:
-                if n >= 2:
-                    own.append(row)
-            elif proposal.kind == "noun":
-                if n >= 3 or (n == 2 and self.people[proposal.id] >= self.reader.limits.records):
-                    keep.append(row)
-            elif n:
+            limits = self.reader.limits
+            several = n >= max(3, limits.users) or (
+                n == 2 >= limits.users and self.people[proposal.id] >= limits.records
+            )
+            if n and (proposal.kind != "noun" or several):
                 keep.append(row)
-        own.sort(key=lambda row: (-len(groups[row]), -float(each.best[row].max()), each.proposals[row].text))
-        taken: list[int] = []
-        for row in own:
-            about = each.proposals[row].asked.aspect
-            same = [other for other in keep if each.proposals[other].asked.aspect == about]
-            if len(taken) < OWN and all(_f1(groups[row], groups[other]) < TWICE for other in taken + same):
-                taken.append(row)
-        return keep + taken
+        return keep
 
     def _counted(self, each: OfItem, groups: list[frozenset[str]], keep: list[int]) -> list[CountedStatement]:
         """Return what the choice of reasons looks at."""
@@ -172,26 +158,7 @@ class Tables:
             facts @ matcher.right[:-1] + matcher.right[-1]
         )
         good = [showable(one, general) for one in counted]
-        for place, row in enumerate(keep):
-            if good[place] and each.proposals[row].kind == "words":
-                good[place] = self._stands(each.item, each.proposals[row])
         return np.asarray(both * np.array(good), np.float32)
-
-    def _stands(self, item: str, proposal: st.Proposal) -> bool:
-        """Tell whether somebody's own words can be shown by themselves."""
-        if proposal.clause < 0 or self.parsed.fit[proposal.clause] < WORDS_GOOD:
-            return False
-        cut, mine = self.parsed.cut, self.reader.language.has("first")
-        words = self.parsed.given.word[cut.first[proposal.clause] : cut.last[proposal.clause]]
-        spelled = [self.reader.vocabulary[word] for word in words]
-        if any(word in mine for word in spelled):
-            return False  # a story
-        told = {*proposal.asked.about, *proposal.asked.says} - self.reader.general
-        if sum((item, self.reader.names.singular(word)) not in self.reader.kinds for word in told) < TELLING:
-            return False  # great pedal
-        text = self.texts(np.array([proposal.clause], np.int32))
-        vulgar = self.reader.rules.vulgar
-        return bool(presentable(text, self.reader.language, vulgar=vulgar)[0]) and not hangs(text.to_list())[0]
 
     def texts(self, clauses: NDArray[np.int32]) -> pl.Series:
         """Return clauses as they were written."""
@@ -212,11 +179,8 @@ class Tables:
         for name in sorted(kinds):
             proposal = kinds[name]
             says = proposal.asked
-            if proposal.kind == "words" and proposal.clause >= 0:
-                text = self.texts(np.array([proposal.clause], np.int32))[0]
-            else:
-                plural = names.mass(says.aspect) or says.aspect.endswith("s")
-                text = st.text_of(says.aspect, spoken.get(name, says.sense), proposal.kind, plural)
+            plural = names.mass(says.aspect) or says.aspect.endswith("s")
+            text = st.text_of(says.aspect, spoken.get(name, says.sense), proposal.kind, plural)
             rows.append((name, text, says.aspect, says.sense, says.sign, opposites.get(says.sense)))
         columns = ("id", "text", "aspect", "sense", "polarity", "opposite")
         return pl.DataFrame(
@@ -228,7 +192,9 @@ class Tables:
         reader = self.reader
         words = reader.chosen.filter(pl.col("kind") == "opinion").select("id", "sense", "spoken")
         senses = reader.language.senses
-        told = ((name, sense, reader.vocabulary[word]) for name, sense, word in words.iter_rows() if word is not None)
+        told = (
+            (name, sense, min(reader.vocabulary[k] for k in most)) for name, sense, most in words.iter_rows() if most
+        )
         return {name: word for name, sense, word in told if sense not in GENERAL and senses.get(word) == sense}
 
     def told(self, said: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
@@ -237,7 +203,8 @@ class Tables:
         texts = self.texts(distinct.to_numpy())
         fit = self.parsed.fit[distinct.to_numpy()] - hangs(texts.to_list())
         good = presentable(texts, self.reader.language, vulgar=self.reader.rules.vulgar) & pl.Series(fit > GOOD)
-        open_ = pl.select(pl.when(~is_private(texts)).then(texts)).to_series()  # what is private is written nowhere
+        public = ~is_private(texts) & pl.Series(np.isfinite(fit))  # nor does it name people
+        open_ = pl.select(pl.when(public).then(texts)).to_series()
         said = said.join(
             pl.DataFrame({"clause": distinct, "said": open_, "fit": fit, "good": good}),
             on="clause",
@@ -256,8 +223,10 @@ class Tables:
         )
         said = said.with_columns(pl.col("order").round(3))
         order = ["explanation", "item", "order", "said", "user", "copy_group"]
-        said = said.sort(order, descending=[False, False, True, False, False, False])
-        said = said.with_columns(good=pl.col("good") & (pl.col("odds") > SURE))
+        said = said.sort([*order, "source"], descending=[False, False, True, False, False, False, False])
+        said = said.unique(["user", "item", "explanation"], keep="first", maintain_order=True)
+        surely = pl.when(pl.col("rule").is_not_null()).then(SURE).otherwise(SURELY)
+        said = said.with_columns(good=pl.col("good") & (pl.col("odds") > surely))
         best = pl.col("good") & (pl.col("good").cum_sum().over("explanation", "item") <= QUOTES)
         capital = pl.col("said").str.slice(0, 1).str.to_uppercase() + pl.col("said").str.slice(1)
         return said.select(
@@ -298,8 +267,3 @@ class Tables:
 def _chance(odds: NDArray[np.float32] | np.float32) -> NDArray[np.float32]:
     """Return probabilities for log-odds."""
     return np.asarray(1 / (1 + np.exp(-odds)), np.float32)
-
-
-def _f1(one: frozenset[str], other: frozenset[str]) -> float:
-    """Return how much two groups of people are the same."""
-    return 2 * len(one & other) / max(len(one) + len(other), 1)

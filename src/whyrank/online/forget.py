@@ -368,7 +368,7 @@ def _forget_mined(folder: Path, user: str) -> Erased:
     mined = Mined.read(folder)
     before = _account_digest(folder)
     theirs = mined.pool.triplets.filter(pl.col("user") == user)
-    if not theirs.height:
+    if not theirs.height and mined.learned is None:
         return Erased(str(folder), "mined", False, before, before)
     triplets = mined.pool.triplets.filter(pl.col("user") != user)
     own = set(theirs["sentence"].drop_nulls()) - set(triplets["sentence"].drop_nulls())
@@ -377,7 +377,7 @@ def _forget_mined(folder: Path, user: str) -> Erased:
     wordings = wordings.filter(pl.col("explanation").is_null() | pl.col("explanation").is_in(said))
     pool = described(Pool(triplets, wordings, mined.explanations.filter(pl.col("id").is_in(said))))
     report = replace(mined.report, examples={name: [] for name in mined.report.examples})
-    replace(mined, pool=pool, report=report, problems={}).write(folder)
+    replace(mined, pool=pool, report=report, problems={}, learned=None).write(folder)  # it is learned anew
     return Erased(str(folder), "mined", True, before, _account_digest(folder), {"triplets": theirs.height})
 
 

@@ -25,11 +25,11 @@ from scipy.optimize import minimize
 from whyrank.data.problems import Problems
 from whyrank.data.statements import ITSELF
 from whyrank.mining import statements as st
-from whyrank.mining.cards import SEEN, CountedStatement, seen, showable
+from whyrank.mining.cards import CountedStatement, seen, showable
 from whyrank.mining.corpus import Corpus
 from whyrank.mining.counting import SMALL, Asked, Parsed, ask
 from whyrank.mining.language import Language
-from whyrank.mining.matcher import FEATURES, features, gated
+from whyrank.mining.matcher import FEATURES, SEEN, features, gated
 from whyrank.mining.mine import fill
 from whyrank.mining.records import read_records
 from whyrank.mining.report import MiningReport
