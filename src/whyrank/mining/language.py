@@ -112,7 +112,10 @@ def language_of(name: str, *extra: Path) -> Language:
 
 def _lines(file: Path) -> list[str]:
     """Read the lines of a list but its remarks."""
-    text = file.read_text(encoding="utf-8")
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError("not UTF-8", path=file, expected="a list of words in UTF-8") from error
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 

@@ -68,7 +68,9 @@ class Names:
     def aspect(self, phrase: tuple[int, ...]) -> str | None:
         """Name the aspect of a phrase; None: it names none."""
         if phrase not in self.known:
-            self.known[phrase] = self._aspect([self.vocabulary[k] for k in phrase], phrase[-1])
+            named = any(self.lexicon.names[k] for k in phrase)  # Marie Dupont, whatever stands around her
+            words = [self.vocabulary[k] for k in phrase]
+            self.known[phrase] = None if named else self._aspect(words, phrase[-1])
         return self.known[phrase]
 
     def _aspect(self, words: list[str], head: int) -> str | None:

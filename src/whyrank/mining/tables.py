@@ -41,7 +41,7 @@ class Statement(NamedTuple):
 
     row: int  # of the item's proposals
     id: str
-    worth: float
+    worth: float | None
 
 
 class Tables:
@@ -107,7 +107,9 @@ class Tables:
         found = []
         for place, row in enumerate(keep):
             name = each.proposals[row].id
-            found.append(Statement(row, name, round(float(worth[place]), 4) if place in shown else 0.0))
+            blames = each.proposals[row].asked.sign < 0  # complaints have no worth: who asks for them sees them all
+            own = round(float(worth[place]), 4) if place in shown else 0.0
+            found.append(Statement(row, name, None if blames else own))
         return found
 
     def _kept(self, each: OfItem, groups: list[frozenset[str]]) -> list[int]:
