@@ -69,6 +69,6 @@ def _list(table: pl.DataFrame, item: str, json: bool) -> None:
     ]
     headers = ["statement", "people", "id", "worth showing"]
     console().print(
-        FittingTable(headers, rows, title=f"What people say about {item}", wrap=["statement"], drop=["worth showing"])
+        FittingTable(headers, rows, title=f"What people say about {item}", wrap=["statement"], drop=["worth showing", "id"])
     )
-    note("give a statement's id to see who says it, and in which words")
+    note("give a statement, by its text or id, to see who says it and in which words")
