@@ -69,6 +69,6 @@ def _list(table: pl.DataFrame, item: str, json: bool) -> None:
     ]
     headers = ["statement", "people", "id", "worth showing"]
     console().print(
-        FittingTable(headers, rows, title=f"What people say about {item}", wrap=["statement"], drop=["worth showing", "id"])
+        FittingTable(headers, rows, title=f"What people say about {item}", wrap=["statement"], drop=headers[:1:-1])
     )
     note("give a statement, by its text or id, to see who says it and in which words")
