@@ -32,7 +32,11 @@ Make = Callable[[], Model]
 PLAIN = vars(Options.plain())  # the whole pool, as evaluation ranks it
 
 
-@pytest.fixture(scope="module", params=sorted(MODELS))
+# BPER+ needs an encoder, which `make test-all` installs.
+KINDS = [pytest.param(name, marks=pytest.mark.slow) if name == "bper+" else name for name in sorted(MODELS)]
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def make(request: pytest.FixtureRequest) -> Make:
     """Makes fresh, unfitted models of one kind."""
     return lambda: MODELS[request.param](**QUICK.get(request.param, {}))
