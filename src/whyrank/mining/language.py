@@ -22,7 +22,7 @@ SHORT = 6  # letters of a word that has a comparative of its own
 DOUBLED = re.compile(r"[a-z]?[^aeiou][aeiou][^aeiouwxy]")  # big, bigger
 PRAISE = ("joy", "pleased", "shines", "love", "advise", "enough", "plenty", "worth")  # lists whose words praise
 BLAME = ("pity", "displeased", "fails", "hate", "missing")
-TABLES = ("alike", "aspects", "implied", "plurals", "opposites", "phrases", "twins", "verbs")  # lists of `name: words`
+TABLES = ("alike", "aspects", "implied", "plurals", "opposites", "phrases", "verbs")  # lists of `name: words`
 
 
 @dataclass(frozen=True)

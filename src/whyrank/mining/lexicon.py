@@ -82,7 +82,7 @@ def _spelled(given: Sentences, bits: Bits, size: int) -> Bits:
 
 def _person(given: Sentences, vocabulary: Sequence[str], language: Language) -> str:
     """Find what people call those behind an item most often."""
-    people = language.has("staffed") or language.has("person")
+    people = language.has("person")
     counts = np.bincount(given.word[given.label == NSUBJ], minlength=len(vocabulary))
     return max(
         (word for word in vocabulary if word in people), key=lambda w: (counts[vocabulary.index(w)], w), default="staff"

@@ -121,7 +121,7 @@ UNREAL, HEARSAY, OTHERS, THINK, FIRST = (_bit(name) for name in ("unreal", "hear
 THING, THEY, WHICH, PERSON, OTHER = (_bit(name) for name in ("thing", "they", "which", "person", "other"))
 THAN, MORE, LESS, NOBODY, VERB, NOUN = (_bit(name) for name in ("than", "more", "less", "nobody", "verb", "noun"))
 BE, COMP, BASE, LOVE, ADVISE, ADJ = (_bit(name) for name in ("be", "comp", "base", "love", "advise", "adj"))
-NONE, PRON, RELATIVE, BUT, HEARD, HAVE = (_bit(name) for name in ("none", "pron", "relative", "but", "heard", "have"))
+NONE, BUT, HEARD, HAVE = (_bit(name) for name in ("none", "but", "heard", "have"))
 HATE, USE_FOR, FOR, WITHOUT, MISSING = (_bit(name) for name in ("hate", "use_for", "for", "without", "missing"))
 FIND, PLEASED, NAME = _bit("find"), _bit("pleased"), _bit("name")
 # What is the matter with a mention: it is not counted.

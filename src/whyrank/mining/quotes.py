@@ -17,7 +17,6 @@ from whyrank.mining.parse import TAGS
 from whyrank.mining.patterns import Bits
 
 SHORTEST, LONGEST = 12, 110  # characters
-GOOD = 90
 ONCE = 0.985  # weight of a word that hardly anybody else uses: a name, a slip
 MARKUP = r"(?i)\[/?(?:b|i|u|h\d|strike|spoiler|quote|list|olist|url|\*)(?:=[^\]]*)?\]"
 LEADING = (
